@@ -34,6 +34,7 @@ const SOURCES: &[&str] = &[
     "crates/threadfold-engine/src/frame.rs",
     "crates/threadfold-engine/src/session_row.rs",
     "crates/threadfold-fold/src/parity.rs",
+    "crates/threadfold-fold/src/parity/file_order.rs",
     "crates/threadfold-fold/src/slice/change.rs",
     "crates/threadfold-server/src/catalog.rs",
     "crates/threadfold-server/src/problem.rs",

@@ -4,6 +4,7 @@
 //! what they were built from, and with which compiler: where that differs, a check says so.
 
 mod inputs;
+mod order;
 mod record;
 mod toolchain;
 
@@ -25,10 +26,20 @@ const PACKAGE: &str = "threadfold-wasm";
 /// Where the built files are, with their record.
 const BUILT: &str = "bindings/wasm/built";
 
-/// The modules: the reducer alone, as small as it gets; and all, where the reducer is faster.
-const MODULES: [(&str, &[&str]); 2] = [
+/// The modules: the reducer alone, as small as it gets; with converters, where the reducer is
+/// faster; and with everything, for those who compare a stream with its transcript.
+const MODULES: [(&str, &[&str]); 3] = [
     ("threadfold-core.wasm", &["--no-default-features"]),
-    ("threadfold.wasm", &["--config", "profile.wasm.package.threadfold-core.opt-level=\"s\""]),
+    (
+        "threadfold.wasm",
+        &[
+            "--no-default-features",
+            "--features=convert",
+            "--config",
+            "profile.wasm.package.threadfold-core.opt-level=\"s\"",
+        ],
+    ),
+    ("threadfold-verify.wasm", &[]),
 ];
 
 /// What is built for WebAssembly
@@ -80,7 +91,7 @@ fn build(toolchain: &Toolchain) -> Result<Vec<(&'static str, Vec<u8>)>> {
         let file: PathBuf =
             shell::target()?.join("wasm").join(TARGET).join("wasm/threadfold_wasm.wasm");
         let bytes = fs::read(&file).with_context(|| format!("`{}`", file.display()))?;
-        built.push((name, bytes));
+        built.push((name, order::sort_functions(&bytes)?));
     }
     Ok(built)
 }

@@ -10,7 +10,12 @@ const built = `${root}/../wasm/built`;
 
 rmSync(`${root}/dist`, { recursive: true, force: true });
 mkdirSync(`${root}/dist`);
-for (const [file, module] of [["threadfold", "wasm-base64"], ["threadfold-core", "wasm-core-base64"]]) {
+const MODULES = [
+  ["threadfold", "wasm-base64"],
+  ["threadfold-core", "wasm-core-base64"],
+  ["threadfold-verify", "wasm-verify-base64"],
+];
+for (const [file, module] of MODULES) {
   copyFileSync(`${built}/${file}.wasm`, `${root}/dist/${file}.wasm`);
   const base64 = readFileSync(`${built}/${file}.wasm`).toString("base64");
   // Plain JavaScript: a compiler would read megabytes of text for nothing.

@@ -7,7 +7,6 @@ export {
   type TranscriptFile,
   detectFormat,
   parseTranscript,
-  verifyTranscript,
 } from "./transcript.js";
 export {
   type Converter,

@@ -83,11 +83,16 @@ function start(module: WebAssembly.Module | undefined): EngineExports {
       "threadfold/slim has no WebAssembly module yet: `await init(...)` first, or import `threadfold`",
     );
   }
+  return (started = startModule(module));
+}
+
+/** Starts a module, and checks that it is of this package. */
+export function startModule(module: WebAssembly.Module): EngineExports {
   const exports = new WebAssembly.Instance(module).exports as unknown as EngineExports;
   if (exports.abi_version?.() !== VERSION) {
     throw new Error("the WebAssembly module is of another version of threadfold");
   }
-  return (started = exports);
+  return exports;
 }
 
 /** Starts the module from a URL, a response, bytes or a compiled module. */
@@ -181,9 +186,15 @@ export function writeText(text: string): number {
 
 /** Writes bytes one after another, and returns the length of all. */
 export function writeBytes(...parts: Uint8Array[]): number {
+  return writeBytesTo(engine(), ...parts);
+}
+
+/** Writes bytes one after another to a module, and returns the length of all. */
+export function writeBytesTo(module: EngineExports, ...parts: Uint8Array[]): number {
   const length = parts.reduce((sum, part) => sum + part.length, 0);
-  let end = engine().input(length);
-  const target = bytes();
+  let end = module.input(length);
+  // The memory moves when it grows, and making room may do that.
+  const target = new Uint8Array(module.memory.buffer);
   for (const part of parts) {
     target.set(part, end);
     end += part.length;
@@ -198,6 +209,11 @@ export function readText(): string {
   return decoder.decode(bytes().subarray(start, start + output_length()));
 }
 
+/** Returns the output of a module as text. */
+export function readTextOf({ memory, output, output_length }: EngineExports): string {
+  return decoder.decode(new Uint8Array(memory.buffer, output(), output_length()));
+}
+
 /** Returns the output as JSON. */
 export function readJson<T>(): T {
   return JSON.parse(readText()) as T;
@@ -205,6 +221,11 @@ export function readJson<T>(): T {
 
 /** Returns a result, or throws the error that it stands for. */
 export function checked(result: number): number {
-  if (result < 0) throw new Error(readText());
+  return checkedBy(engine(), result);
+}
+
+/** Returns a result of a module, or throws the error that it stands for. */
+export function checkedBy(module: EngineExports, result: number): number {
+  if (result < 0) throw new Error(readTextOf(module));
   return result;
 }

@@ -9,12 +9,13 @@ import { appendText, checked, engine, writeText } from "./engine.js";
 import { Handle } from "./handle.js";
 
 /** How many events are replayed at most. */
-const MOST_REPLAYED = 32;
+const MOST_REPLAYED = 256;
 /** A longer input is not remembered: the moment after it keeps its handle. */
 const LONGEST_INPUT = 16_384;
 
 /** Text for the content of a block. */
 export interface Append {
+  readonly kind: "append";
   readonly conversationId: string;
   readonly blockId: string;
   readonly text: string;
@@ -23,7 +24,7 @@ export interface Append {
 /** What is applied: events, frames, or a delta without JSON. */
 export type Input =
   | { readonly kind: "events" | "frames"; readonly text: string }
-  | ({ readonly kind: "append" } & Append);
+  | Append;
 
 export const CHANGED = 1;
 export const ODD = 2;

@@ -14,7 +14,10 @@ export function applyChange(draft: Draft, change: ShownChange): void {
       const blocks = draft.blocks(change.conversationId);
       const block = draft.make(() => change.block);
       if (block.type === "subagent") draft.reorder();
-      blocks.splice(placeAfter(draft, blocks, change.conversationId, change.after), 0, block);
+      const place = placeAfter(draft, blocks, change.conversationId, change.after);
+      // Most blocks are new at the end, where `splice` would move the whole list.
+      if (place === blocks.length) blocks.push(block);
+      else blocks.splice(place, 0, block);
       return;
     }
     case "block:replaced":
@@ -39,9 +42,9 @@ export function applyChange(draft: Draft, change: ShownChange): void {
       return;
     case "text:appended":
       replace(draft, change.conversationId, change.blockId, (old) => {
-        const name = change.field === "input" ? "inputText" : "content";
-        const text = (old as unknown as Fields)[name] ?? "";
-        return { ...old, [name]: `${text as string}${change.text}` } as Block;
+        if (change.field !== "input") return appended(old, change.text);
+        const text = (old as unknown as Fields).inputText ?? "";
+        return { ...old, inputText: `${text as string}${change.text}` } as Block;
       });
       return;
     case "block:moved": {
@@ -87,6 +90,12 @@ export function applyChange(draft: Draft, change: ShownChange): void {
   }
 }
 
+/** Returns a block with more content. */
+export function appended(old: Block, text: string): Block {
+  const before = (old as unknown as Fields).content ?? "";
+  return { ...old, content: `${before as string}${text}` } as Block;
+}
+
 function replace(draft: Draft, name: string, id: string, change: (old: Block) => Block): void {
   const blocks = draft.blocks(name);
   const at = find(draft, blocks, name, id);
@@ -102,12 +111,18 @@ function placeAfter(draft: Draft, blocks: readonly Block[], name: string, after:
 /** How many blocks at the end are looked at first: most changes concern one of them. */
 const NEAR_END = 16;
 
-function find(draft: Draft, blocks: readonly Block[], name: string, id: string): number {
+/** Returns the position of a block, or -1 if it is none of the last ones. */
+export function findNearEnd(blocks: readonly Block[], id: string): number {
   const near = Math.max(0, blocks.length - NEAR_END);
   for (let at = blocks.length - 1; at >= near; at -= 1) {
     if (blocks[at]!.id === id) return at;
   }
-  if (near === 0) return -1;
+  return -1;
+}
+
+function find(draft: Draft, blocks: readonly Block[], name: string, id: string): number {
+  const found = findNearEnd(blocks, id);
+  if (found >= 0 || blocks.length <= NEAR_END) return found;
   const hint = draft.hint(name, id);
   if (hint >= 0 && blocks[hint]?.id === id) return hint;
   return blocks.findIndex((block) => block.id === id);

@@ -7,9 +7,9 @@
 
 import type { Block, Subagent } from "./generated/types.js";
 import { engine, checked, readJson, writeTexts } from "./engine.js";
-import { frozen } from "./frozen.js";
+import { copyOf, frozen, frozenList } from "./frozen.js";
 import type { Append, Moment } from "./moment.js";
-import { applyChange, type ShownChange } from "./shown-change.js";
+import { appended, applyChange, findNearEnd, type ShownChange } from "./shown-change.js";
 
 /** The blocks of a subagent, and all that is shown of it. */
 export interface ShownSubagent {
@@ -35,14 +35,15 @@ export class Shown {
   #parent: Shown | undefined;
   /** Where a state without a known past is read from. */
   #origin: Moment | undefined;
-  #changes: string | readonly ShownChange[];
+  /** As the engine wrote them, or as text for one block: most steps are that. */
+  #changes: string | Append | readonly ShownChange[];
   #unread: number;
   /** The objects that the changes of this step made. */
   #made: Block[] | undefined;
   /** The lists and subagents that this step was the last one to change. */
   #last: Map<string, readonly Block[] | ShownSubagent> | undefined;
 
-  private constructor(view: View | undefined, parent: Shown | undefined, changes: string | ShownChange[]) {
+  private constructor(view: View | undefined, parent: Shown | undefined, changes: string | Append) {
     this.#view = view;
     this.#parent = parent;
     this.#changes = changes;
@@ -63,7 +64,7 @@ export class Shown {
 
   /** Returns what the state after a step shows. */
   after(changes: string | Append | undefined, moment: Moment): Shown {
-    const next = new Shown(undefined, this, typeof changes === "string" ? changes : toChanges(changes));
+    const next = new Shown(undefined, this, changes ?? "");
     if (next.#unread > MOST_UNREAD) next.view(moment);
     return next;
   }
@@ -73,6 +74,33 @@ export class Shown {
   }
 
   #make(moment: Moment): View {
+    const view = this.#appendToView() ?? this.#makeFromBase(moment);
+    // Whoever comes after this begins with its view.
+    this.#parent = undefined;
+    this.#changes = "";
+    this.#made = undefined;
+    this.#last = undefined;
+    return view;
+  }
+
+  /**
+   * Returns the view if the step before was read and this one appends text to one of the last blocks
+   * of the main conversation: what reading after every event of a stream is. The same as
+   * `#makeFromBase`, without what that needs for any other change. A step that was applied before has
+   * a list of changes, so nothing is made twice.
+   */
+  #appendToView(): View | undefined {
+    const [parent, append] = [this.#parent, this.#changes];
+    const base = parent === undefined ? undefined : parent.#view;
+    if (base === undefined || typeof append === "string" || !("kind" in append)) return undefined;
+    const at = append.conversationId === "main" ? findNearEnd(base.blocks, append.blockId) : -1;
+    if (at < 0) return undefined;
+    const blocks = copyOf(base.blocks);
+    blocks[at] = frozen(appended(base.blocks[at]!, append.text));
+    return { blocks: frozenList(blocks), byName: base.byName, subagents: base.subagents };
+  }
+
+  #makeFromBase(moment: Moment): View {
     const steps: Shown[] = [];
     let base: Shown = this;
     while (base.#view === undefined && base.#parent !== undefined) {
@@ -86,13 +114,7 @@ export class Shown {
     }
     const draft = new Draft(base.#view, moment);
     for (const step of steps.reverse()) step.#applyTo(draft);
-    const view = draft.finish((key, step, make) => (step.#last ??= new Map()).get(key) ?? step.#keep(key, make()));
-    // Whoever comes after this begins with its view.
-    this.#parent = undefined;
-    this.#changes = "";
-    this.#made = undefined;
-    this.#last = undefined;
-    return view;
+    return draft.finish((key, step, make) => (step.#last ??= new Map()).get(key) ?? step.#keep(key, make()));
   }
 
   #keep<T extends readonly Block[] | ShownSubagent>(key: string, made: T): T {
@@ -101,19 +123,18 @@ export class Shown {
   }
 
   #applyTo(draft: Draft): void {
-    if (typeof this.#changes === "string") {
-      this.#changes = this.#changes === "" ? [] : (JSON.parse(this.#changes) as ShownChange[]);
-    }
+    const changes = (this.#changes = toChanges(this.#changes));
     const made = this.#made;
     draft.begin(this, made);
-    for (const change of this.#changes) applyChange(draft, change);
+    for (const change of changes) applyChange(draft, change);
     this.#made ??= draft.made;
   }
 }
 
-function toChanges(append: Append | undefined): ShownChange[] {
-  if (append === undefined) return [];
-  const { conversationId, blockId, text } = append;
+function toChanges(changes: string | Append | readonly ShownChange[]): readonly ShownChange[] {
+  if (typeof changes === "string") return changes === "" ? [] : (JSON.parse(changes) as ShownChange[]);
+  if (!("kind" in changes)) return changes;
+  const { conversationId, blockId, text } = changes;
   return [{ type: "text:appended", conversationId, blockId, field: "content", text }];
 }
 
@@ -180,7 +201,7 @@ export class Draft {
   /** Returns the blocks of a conversation, to be changed. */
   blocks(name: string): Block[] {
     this.#changedBy.set(name, this.#step!);
-    if (name === "main") return (this.#blocks ??= this.#base.blocks.slice());
+    if (name === "main") return (this.#blocks ??= copyOf(this.#base.blocks));
     return this.#subagent(name).blocks;
   }
 
@@ -214,7 +235,7 @@ export class Draft {
     if (known !== undefined) return known;
     const base = this.#gone.has(name) ? undefined : this.#base.byName.get(name);
     const draft: DraftSubagent = base
-      ? { header: base.header, blocks: base.subagent.blocks.slice() }
+      ? { header: base.header, blocks: copyOf(base.subagent.blocks) }
       : { header: { status: "running" }, blocks: [] };
     if (base === undefined) this.#isReordered = true;
     this.#gone.delete(name);
@@ -232,14 +253,14 @@ export class Draft {
     const blocks =
       this.#blocks === undefined
         ? this.#base.blocks
-        : (keep("main", this.#changedBy.get("main")!, () => frozen(this.#blocks!)) as Block[]);
+        : (keep("main", this.#changedBy.get("main")!, () => frozenList(this.#blocks!)) as Block[]);
     if (this.#subagents.size === 0 && this.#gone.size === 0 && !this.#isReordered) {
       return { blocks, byName: this.#base.byName, subagents: this.#base.subagents };
     }
     const byName = new Map(this.#base.byName);
     for (const name of this.#gone) byName.delete(name);
     for (const [name, { header, blocks }] of this.#subagents) {
-      const make = () => ({ header, subagent: frozen({ ...header, blocks: frozen(blocks) }) });
+      const make = () => ({ header, subagent: frozen({ ...header, blocks: frozenList(blocks) }) });
       byName.set(name, keep(`sub:${name}`, this.#changedBy.get(name)!, make) as ShownSubagent);
     }
     return { blocks, byName, subagents: this.#ordered(byName) };
@@ -251,6 +272,6 @@ export class Draft {
     const list = readJson<string[]>().map((name) => byName.get(name)!.subagent);
     const before = this.#base.subagents;
     const isSame = list.length === before.length && list.every((it, index) => it === before[index]);
-    return isSame ? before : frozen(list);
+    return isSame ? before : frozenList(list);
   }
 }

@@ -1,6 +1,6 @@
 // Whole sessions from what an agent stored.
 
-import type { ConversationState, ParityReport } from "./generated/types.js";
+import type { ConversationState } from "./generated/types.js";
 import { checked, converters, readJson, writeBytes } from "./engine.js";
 import { stateOfHandle } from "./state.js";
 
@@ -26,14 +26,16 @@ export function toBytes(content: string | Uint8Array): Uint8Array {
   return typeof content === "string" ? encoder.encode(content) : content;
 }
 
-function lengths(...numbers: number[]): Uint8Array {
+/** Returns numbers as the engine reads them. */
+export function lengths(...numbers: number[]): Uint8Array {
   const bytes = new Uint8Array(numbers.length * 4);
   const view = new DataView(bytes.buffer);
   numbers.forEach((number, index) => view.setUint32(index * 4, number, true));
   return bytes;
 }
 
-function packFiles(files: readonly TranscriptFile[]): Uint8Array[] {
+/** Returns files as the engine reads them. */
+export function packFiles(files: readonly TranscriptFile[]): Uint8Array[] {
   const parts = [lengths(files.length)];
   for (const file of files) {
     const [path, content] = [toBytes(file.path), toBytes(file.content)];
@@ -71,18 +73,4 @@ export interface DetectedFormat {
 export function detectFormat(head: string | Uint8Array): DetectedFormat | undefined {
   const found = checked(converters().detect_format(writeBytes(toBytes(head))));
   return found === 0 ? readJson<DetectedFormat>() : undefined;
-}
-
-/** Compares the live stream of a session with its transcript, field by field. */
-export function verifyTranscript(
-  agent: AgentName,
-  stream: string | Uint8Array,
-  files: readonly TranscriptFile[],
-  session = "",
-): ParityReport {
-  const [name, id, bytes] = [toBytes(agent), toBytes(session), toBytes(stream)];
-  const parts = [lengths(id.length), id, lengths(bytes.length), bytes];
-  const length = writeBytes(name, ...parts, ...packFiles(files));
-  checked(converters().verify(length, name.length));
-  return readJson<ParityReport>();
 }

@@ -236,13 +236,22 @@ mod convert {
         fn detect_format(length) -> i32 {
             call(length as usize, folds::detect_format)
         }
-
-        /// Compares the stream of a session with its files. The input is the agent's name, the
-        /// session's id, the stream and the files.
-        fn verify(length, agent) -> i32 {
-            call(length as usize, |engine, input| folds::verify(engine, input, agent as usize))
-        }
     }
 }
 #[cfg(feature = "convert")]
 pub use convert::*;
+
+#[cfg(feature = "verify")]
+mod verify {
+    use crate::engine::call;
+
+    exports! {
+        /// Compares the stream of a session with its files. The input is the agent's name, the
+        /// session's id, the stream and the files.
+        fn verify(length, agent) -> i32 {
+            call(length as usize, |engine, input| crate::verify::verify(engine, input, agent as usize))
+        }
+    }
+}
+#[cfg(feature = "verify")]
+pub use verify::*;

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use threadfold_core::{SessionEvent, SessionId};
-use threadfold_fold::parity::{Comparison, SideState, Verdict, compare_sides};
 use threadfold_fold::{
     Agent, Cutter, Fold, LogId, Record, RecordKind, SessionFile, Slices, Snapshot, SnapshotHeader,
-    SourceRole, SourceSpec, Step, detect, file_records, parse_transcript, stream_records,
+    SourceRole, SourceSpec, Step, detect, parse_transcript,
 };
 
 use crate::engine::Engine;
@@ -38,7 +37,7 @@ struct SourceOptions {
 }
 
 /// Returns an agent by its name or by one that another program gave it.
-fn find_agent(name: &str) -> Result<Agent, String> {
+pub(crate) fn find_agent(name: &str) -> Result<Agent, String> {
     let unknown = || {
         let known: Vec<_> = Agent::all().map(Agent::name).collect();
         format!("the agent `{name}` is unknown; known are `{}`", known.join("`, `"))
@@ -188,7 +187,7 @@ pub(crate) fn restore(engine: &mut Engine, input: &[u8]) -> Result<i32, String> 
 }
 
 /// The files of a session: for each the lengths of path and content, then both.
-fn read_files<'a>(parts: &mut Parts<'a>) -> Result<Vec<SessionFile<'a>>, String> {
+pub(crate) fn read_files<'a>(parts: &mut Parts<'a>) -> Result<Vec<SessionFile<'a>>, String> {
     let count = parts.length();
     let mut files = Vec::new();
     for _ in 0..count {
@@ -227,29 +226,6 @@ pub(crate) fn detect_format(engine: &mut Engine, input: &[u8]) -> Result<i32, St
     let Some(found) = detect(input) else { return Ok(1) };
     let agent = found.agent.map(Agent::name);
     Ok(engine.write_json(&DetectedFormat { agent, format: found.format.name }))
-}
-
-/// A comparison with its verdict.
-#[derive(Serialize)]
-struct JudgedComparison {
-    verdict: Verdict,
-    #[serde(flatten)]
-    comparison: Comparison,
-}
-
-/// Compares the stream of a session with its files, and writes the verdict.
-pub(crate) fn verify(engine: &mut Engine, input: &[u8], agent: usize) -> Result<i32, String> {
-    let mut parts = Parts::new(input);
-    let agent = find_agent(parts.text(agent)?)?;
-    let session = parts.length();
-    let session = SessionId::from(parts.text(session)?);
-    let length = parts.length();
-    let stream = stream_records(agent, 1, parts.bytes(length));
-    let files = file_records(agent, 2, &read_files(&mut parts)?);
-    let stream = SideState::fold_stream(agent, &session, &stream, &files);
-    let files = SideState::fold(agent, &session, &files);
-    let comparison = compare_sides(agent, &stream, &files);
-    Ok(engine.write_json(&JudgedComparison { verdict: comparison.verdict(), comparison }))
 }
 
 impl Engine {

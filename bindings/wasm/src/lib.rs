@@ -22,5 +22,7 @@ mod handles;
 mod input;
 mod output;
 mod states;
+#[cfg(feature = "verify")]
+mod verify;
 
 pub use abi::*;

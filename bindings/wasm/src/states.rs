@@ -167,7 +167,7 @@ pub(crate) fn read_named(engine: &mut Engine, handle: u32) -> Result<i32, String
 /// Writes the names of the subagents' conversations, in the order in which the state shows them.
 pub(crate) fn read_order(engine: &mut Engine, handle: u32) -> Result<i32, String> {
     let state = engine.state(handle)?.clone();
-    let names: Vec<_> = state.subagents().iter().map(|it| it.conversation_id().clone()).collect();
+    let names: Vec<_> = state.subagents().iter().map(|it| it.conversation_id()).collect();
     Ok(engine.write_json(&names))
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn read_order(engine: &mut Engine, handle: u32) -> Result<i32, String
 /// no such subagent.
 pub(crate) fn find_subagent(engine: &mut Engine, handle: u32, input: &[u8]) -> Result<i32, String> {
     let name = ConversationId::from(text(input)?);
-    let found = engine.state(handle)?.subagent(&name).map(|it| it.conversation_id().clone());
+    let found = engine.state(handle)?.subagent(&name).map(|it| it.conversation_id());
     Ok(match found {
         Some(name) => engine.write(name.as_str()),
         None => 1,

@@ -1,14 +1,14 @@
-//! The table of agents: everything that this crate knows about an agent is in one row.
+//! The table of agents: everything that is needed to read an agent's sessions is in one row.
+//!
+//! What is needed to compare them is in a second table.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use threadfold_core::{Block, Json, SessionId};
+use threadfold_core::{Json, SessionId};
 
 use crate::bundle::Bundle;
-use crate::parity::{
-    BlockPlace, CrossCheck, FactReader, Facts, FieldPlace, KnownGap, RecordName, Side, Versions,
-};
+use crate::parity::ParityTable;
 use crate::record::FeedKind;
 use crate::{Converter, MemoryError, claude, codex, opencode, other};
 
@@ -17,6 +17,17 @@ use crate::{Converter, MemoryError, claude, codex, opencode, other};
 /// Formats are recognized in this order, so an agent with stricter tests comes before one with
 /// looser tests.
 static AGENTS: [Agent; 4] = [opencode::AGENT, codex::AGENT, claude::AGENT, other::AGENT];
+
+/// What each agent reports in only one of stream and transcript.
+///
+/// Apart from the table above, so that a program that compares nothing is linked without any of it.
+static PARITY: [(Agent, ParityTable); 3] = [
+    (opencode::AGENT, opencode::PARITY),
+    (codex::AGENT, codex::PARITY),
+    (claude::AGENT, claude::PARITY),
+];
+
+static UNKNOWN_PARITY: ParityTable = other::PARITY;
 
 /// An agent whose sessions can be read.
 ///
@@ -57,56 +68,6 @@ pub(crate) struct AgentModule {
     /// Sorts the files of one session into reading order, each with its kind; files that are no
     /// part of a session are left out.
     pub(crate) reading_order: fn(&[SessionFile<'_>]) -> Vec<OrderedFile>,
-    /// What the agent reports in only one of stream and transcript.
-    pub(crate) parity: ParityTable,
-}
-
-/// What an agent reports in only one of stream and transcript, and how it is recognized.
-pub(crate) struct ParityTable {
-    /// Returns the known gaps.
-    pub(crate) known_gaps: fn() -> &'static [KnownGap],
-    /// Returns the known gap that explains a block on one side only.
-    pub(crate) explain_block: fn(&BlockPlace, &Block, Side) -> Option<&'static str>,
-    /// Returns the known gap that explains a field that only the transcript has: of a block of
-    /// this type, or of a subagent itself.
-    pub(crate) explain_field: fn(block_type: Option<&Json>, field: &str) -> Option<&'static str>,
-    /// Returns whether both sides of this version carry this field of a record.
-    pub(crate) is_shared: fn(record: &str, field: &str, version: Option<&str>) -> bool,
-    /// Kinds of records that no block shows, so that one without a counterpart is a difference.
-    pub(crate) paired: &'static [&'static str],
-    /// The same for records that the stream may have alone.
-    pub(crate) paired_if_stored: &'static [&'static str],
-    /// The same for records that the transcript may have alone.
-    pub(crate) paired_if_streamed: &'static [&'static str],
-    /// Returns the record that one of these follows from, as a result from its call.
-    pub(crate) cause_of: fn(&RecordName) -> Option<RecordName>,
-    /// Returns the known gap of a record that may be missing although its cause is on both sides.
-    pub(crate) omission_of: fn(&RecordName) -> Option<&'static str>,
-    /// Returns a reader of what the records state.
-    pub(crate) facts: fn() -> Box<dyn FactReader>,
-    /// Compares what one side reports in sum with what both report one by one, and finds lines for
-    /// which there is no evidence.
-    pub(crate) cross_check: fn(stream: &Facts, transcript: &Facts) -> CrossCheck,
-    /// Returns whether a block of the main conversation opens a turn.
-    pub(crate) opens_turn: fn(&Block) -> bool,
-    /// Subagents are stored apart from their parent, so a transcript may lack one entirely.
-    pub(crate) stores_subagents_apart: bool,
-    /// The agent buffers what it stores, so a kill loses the end of it.
-    pub(crate) loses_end_at_kill: bool,
-    /// The versions that exit at a signal before they have stored everything.
-    pub(crate) loses_end_at_signal: Option<Versions>,
-    /// The versions whose stream omits what background subagents do.
-    pub(crate) omits_background: Option<Versions>,
-    /// The versions that do not store the result of a call if the response was cut off.
-    pub(crate) loses_results_at_cut: Option<Versions>,
-    /// The versions whose stream omits what subagents do after their caller was interrupted.
-    pub(crate) omits_after_interruption: Option<Versions>,
-    /// Returns whether a line is of a stream that names nothing, so that its blocks get the names of
-    /// the transcript. Such a stream repeats no prompts, and the agent's other streams do.
-    pub(crate) is_unnamed: Option<fn(&[u8]) -> bool>,
-    /// Returns the known gap that explains a field on one side only, where that depends on more than
-    /// the type of the block.
-    pub(crate) field_gap: fn(&FieldPlace<'_>) -> Option<&'static str>,
 }
 
 /// A format of an agent's sessions.
@@ -294,7 +255,8 @@ impl Agent {
     }
 
     pub(crate) fn parity(self) -> &'static ParityTable {
-        &self.0.parity
+        let row = PARITY.iter().find(|(agent, _)| *agent == self);
+        row.map_or(&UNKNOWN_PARITY, |(_, table)| table)
     }
 }
 
@@ -315,5 +277,17 @@ impl Hash for Agent {
 impl fmt::Debug for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Agent").field(&self.name()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_agent_has_a_row_in_both_tables() {
+        for agent in Agent::all().filter(|agent| agent.is_known()) {
+            assert!(PARITY.iter().any(|(of, _)| *of == agent), "{agent:?}");
+        }
     }
 }

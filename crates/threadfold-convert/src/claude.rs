@@ -8,10 +8,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use threadfold_core::{AgentId, BlockId, ConversationId, Json, SessionEvent, SessionId};
 
-use crate::Converter;
 use crate::corrupt_lines::{self, Salvage, unknown_block};
+use crate::ending::Ending;
 use crate::record::{Feed, FeedKind, FeedLine, TooLong};
 use crate::recover;
+use crate::{Converter, EndProgress};
 
 mod agent;
 mod assistant;
@@ -24,9 +25,11 @@ mod facts;
 mod files;
 mod harness_tags;
 mod internal;
+mod key_map;
 mod known_gaps;
 pub mod layout;
 mod lenient;
+mod line_place;
 mod live;
 mod memory;
 mod notifications;
@@ -35,6 +38,7 @@ mod repeated_history;
 mod subagents;
 mod tasks;
 mod transcript;
+mod turn_tree;
 mod turns;
 mod usage;
 mod user;
@@ -42,6 +46,7 @@ mod waiting;
 mod wire;
 
 pub use agent::AGENT;
+pub(crate) use known_gaps::TABLE as PARITY;
 
 use emitter::Emitter;
 use lenient::Repair;
@@ -58,11 +63,15 @@ pub(crate) struct ClaudeConverter {
     /// The index in `out` of the current record's first event: unknown blocks are numbered from it.
     #[serde(skip)]
     begin: usize,
+    /// The conversations that still have to end with the feed.
+    #[serde(skip)]
+    ending: Ending<ConversationId>,
 }
 
 impl Default for ClaudeConverter {
     fn default() -> Self {
-        Self { memory: Memory::default(), session: None, main: ConversationId::main(), begin: 0 }
+        let (memory, ending) = Default::default();
+        Self { memory, session: None, main: ConversationId::main(), begin: 0, ending }
     }
 }
 
@@ -105,16 +114,32 @@ impl Converter for ClaudeConverter {
         }
     }
 
-    fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
+    fn finish_portion(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) -> EndProgress {
+        if !self.ending.has_begun() {
+            self.begin_end(feed, out);
+        }
+        let (conversations, remaining) = self.ending.next_portion();
+        let mut emitter = self.emitter(feed, 0, out);
+        emitter.reserve(conversations.len());
+        conversations.iter().for_each(|conversation| emitter.emit_idle_in(conversation));
+        remaining
+    }
+}
+
+impl ClaudeConverter {
+    /// Closes what the feed left open, except the conversations that end with it.
+    fn begin_end(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
         let mut emitter = self.emitter(feed, 0, out);
         match &feed.kind {
             FeedKind::Stream => {
                 live::abandon_previews(&mut emitter, |_| true);
-                emit_end(&mut emitter);
+                let conversations = open_conversations(&mut emitter);
+                self.ending.begin(conversations);
             }
             FeedKind::Main => {
-                emit_end(&mut emitter);
                 emitter.memory.is_main_ended = true;
+                let conversations = open_conversations(&mut emitter);
+                self.ending.begin(conversations);
             }
             FeedKind::Subagent(agent) => {
                 link_by_prompt(&mut emitter, agent);
@@ -128,14 +153,16 @@ impl Converter for ClaudeConverter {
     }
 }
 
-/// Emits that the turns of all conversations ended: of those that the source reported, and of all
+/// Returns the conversations whose turns end with the source: those that it reported, and all
 /// subagents, which end with the process that ran them.
-fn emit_end(emitter: &mut Emitter<'_>) {
-    let mut open: Vec<_> = emitter.side().last.keys().cloned().collect();
+fn open_conversations(emitter: &mut Emitter<'_>) -> Vec<ConversationId> {
+    let runs = emitter.memory.calls.values().filter(|call| call.reported).count();
+    let mut open = Vec::with_capacity(emitter.side().last.len() + runs);
+    open.extend(emitter.side().last.keys().cloned());
     let runs = emitter.memory.calls.iter().filter(|(_, call)| call.reported);
-    open.extend(runs.map(|(id, _)| ConversationId::from(&**id)));
-    open.sort();
-    open.iter().for_each(|conversation| emitter.emit_idle_in(conversation));
+    open.extend(runs.map(|(id, _)| ConversationId::from(id.clone())));
+    open.sort_unstable();
+    open
 }
 
 /// Links a subagent's file to its call by the prompt, where no id does.

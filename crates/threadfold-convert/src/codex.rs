@@ -3,14 +3,17 @@
 //! A thread is a session; the threads of its subagents belong to it. One converter reads all views
 //! of a session, interleaved in any order.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadfold_core::{Context, ConversationId, Json, SessionEvent, SessionId};
 
-use crate::Converter;
 use crate::corrupt_lines::{self, Salvage, unknown_block};
+use crate::ending::Ending;
 use crate::record::{Feed, FeedKind, FeedLine, TooLong};
 use crate::recover;
+use crate::{Converter, EndProgress};
 
 mod agent;
 mod calls;
@@ -35,6 +38,7 @@ mod transcript;
 mod wire;
 
 pub use agent::AGENT;
+pub(crate) use known_gaps::TABLE as PARITY;
 
 use emitter::Emitter;
 use memory::Memory;
@@ -47,6 +51,9 @@ pub(crate) struct CodexConverter {
     /// The index in `out` of the current record's first event: unknown blocks are numbered from it.
     #[serde(skip)]
     begin: usize,
+    /// The threads that still have to end with the feed.
+    #[serde(skip)]
+    ending: Ending<Arc<str>>,
 }
 
 impl CodexConverter {
@@ -122,15 +129,20 @@ impl Converter for CodexConverter {
         }
     }
 
-    fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
-        let mut emitter = self.emitter(feed, out);
+    fn finish_portion(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) -> EndProgress {
         if let FeedKind::Stream = feed.kind {
-            let warned: Vec<_> = emitter.memory.early_warnings.keys().cloned().collect();
-            for thread in warned {
-                emitter.turn_to(&thread);
-                live::emit_early_warnings(&mut emitter);
+            if !self.ending.has_begun() {
+                let mut emitter = self.emitter(feed, out);
+                let warned: Vec<_> = emitter.memory.early_warnings.keys().cloned().collect();
+                for thread in warned {
+                    emitter.turn_to(&thread);
+                    live::emit_early_warnings(&mut emitter);
+                }
+                let threads = emitter.memory.stream.keys().cloned().collect();
+                self.ending.begin(threads);
             }
-            let threads: Vec<_> = emitter.memory.stream.keys().cloned().collect();
+            let (threads, remaining) = self.ending.next_portion();
+            let mut emitter = self.emitter(feed, out);
             for thread in threads {
                 emitter.thread = "".into();
                 emitter.turn_to(&thread);
@@ -139,12 +151,14 @@ impl Converter for CodexConverter {
                     emitter.emit_idle();
                 }
             }
-            return;
+            return remaining;
         }
+        let mut emitter = self.emitter(feed, out);
         transcript::enter(&mut emitter, feed);
         texts::flush(&mut emitter);
         texts::flush_announced(&mut emitter);
         emitter.emit_idle();
+        EndProgress::Complete
     }
 
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {

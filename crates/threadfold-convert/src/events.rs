@@ -9,7 +9,7 @@ use threadfold_core::{BlockUpsert, Context, Json, Payload, Placement, SessionEve
 
 use crate::corrupt_lines::{self, Salvage, unknown_block};
 use crate::record::{Feed, FeedLine, TooLong};
-use crate::{Converter, Format, Shape, recover};
+use crate::{Converter, EndProgress, Format, Shape, recover};
 
 /// The format of Threadfold's own events.
 pub const FORMAT: &Format = &Format {
@@ -97,7 +97,9 @@ impl Converter for EventConverter {
         }
     }
 
-    fn finish(&mut self, _: &Feed, _: &mut Vec<SessionEvent>) {}
+    fn finish_portion(&mut self, _: &Feed, _: &mut Vec<SessionEvent>) -> EndProgress {
+        EndProgress::Complete
+    }
 
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();

@@ -28,6 +28,7 @@ mod bundle;
 pub mod claude;
 pub mod codex;
 mod corrupt_lines;
+mod ending;
 pub mod events;
 mod files;
 mod hash_map;
@@ -57,7 +58,16 @@ pub const RECOGNIZED_LINES: usize = 20;
 /// another state.
 ///
 /// Snapshots and summaries of another generation are rebuilt from the records.
-pub const GENERATION: u32 = 8;
+pub const GENERATION: u32 = 9;
+
+/// How much of a feed's end was converted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndProgress {
+    /// More events follow.
+    More,
+    /// These were the last events.
+    Complete,
+}
 
 /// Converts the lines of one session to events.
 pub trait Converter: Send + Sync {
@@ -67,7 +77,15 @@ pub trait Converter: Send + Sync {
     fn push(&mut self, line: &FeedLine<'_>, out: &mut Vec<SessionEvent>);
 
     /// Appends to `out` the events of a feed's end: everything that it left open is closed.
-    fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>);
+    fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
+        while self.finish_portion(feed, out) == EndProgress::More {}
+    }
+
+    /// Appends to `out` the next events of a feed's end, and returns whether there are more.
+    ///
+    /// Each of very many subagents ends with the feed, and an event takes much more memory than the
+    /// line that it came from.
+    fn finish_portion(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) -> EndProgress;
 
     /// Appends to `out` a warning and a block for a line that is too long to be converted.
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>);

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadfold_core::{Context, ConversationId, Json, SessionEvent, SessionId};
 
-use crate::Converter;
 use crate::corrupt_lines::{self, Salvage, unknown_block};
+use crate::ending::Ending;
 use crate::record::{Feed, FeedKind, FeedLine, TooLong};
 use crate::recover;
+use crate::{Converter, EndProgress};
 
 mod agent;
 mod deltas;
@@ -37,6 +38,7 @@ mod v2;
 mod wire;
 
 pub use agent::AGENT;
+pub(crate) use known_gaps::TABLE as PARITY;
 pub use live::is_known_event;
 
 use emitter::{Emitter, LAST, key};
@@ -50,6 +52,9 @@ pub(crate) struct OpencodeConverter {
     /// The index in `out` of the current record's first event: unknown blocks are numbered from it.
     #[serde(skip)]
     begin: usize,
+    /// The conversations that still have to end with the feed.
+    #[serde(skip)]
+    ending: Ending<ConversationId>,
 }
 
 impl OpencodeConverter {
@@ -177,16 +182,22 @@ impl Converter for OpencodeConverter {
         }
     }
 
-    fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
-        let is_whole = matches!(feed.kind, FeedKind::Stream | FeedKind::Main);
-        let mut emitter = self.emitter(feed, out);
-        if !is_whole {
-            return;
+    fn finish_portion(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) -> EndProgress {
+        if !matches!(feed.kind, FeedKind::Stream | FeedKind::Main) {
+            return EndProgress::Complete;
         }
-        let abandoned = emitter.side().open.take_all();
-        emitter.abandon_texts(abandoned);
-        let open: Vec<_> = emitter.side().order.keys().cloned().collect();
-        open.iter().for_each(|conversation| emitter.emit_idle(conversation));
+        if !self.ending.has_begun() {
+            let mut emitter = self.emitter(feed, out);
+            let abandoned = emitter.side().open.take_all();
+            emitter.abandon_texts(abandoned);
+            let open = emitter.side().order.keys().cloned().collect();
+            self.ending.begin(open);
+        }
+        let (conversations, remaining) = self.ending.next_portion();
+        let mut emitter = self.emitter(feed, out);
+        emitter.reserve(conversations.len());
+        conversations.iter().for_each(|conversation| emitter.emit_idle(conversation));
+        remaining
     }
 
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {

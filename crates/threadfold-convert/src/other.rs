@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadfold_core::{BlockUpsert, Context, Json, Payload, Placement, SessionEvent, SessionId};
 
-use crate::agent::{AgentModule, OrderedFile, ParityTable, SessionFile};
+use crate::agent::{AgentModule, OrderedFile, SessionFile};
 use crate::corrupt_lines::{self, Salvage, unknown_block};
-use crate::parity::{CrossCheck, FactReader, Facts};
+use crate::parity::{CrossCheck, FactReader, Facts, ParityTable};
 use crate::record::{Feed, FeedKind, FeedLine, TooLong};
-use crate::{Agent, Converter, Format, Shape, memory};
+use crate::{Agent, Converter, EndProgress, Format, Shape, memory};
 
 /// Any unknown agent.
 pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
@@ -38,30 +38,34 @@ pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
         };
         files.iter().enumerate().map(file).collect()
     },
-    // Records that are not understood cannot be compared, so no known gaps are needed.
-    parity: ParityTable {
-        known_gaps: || &[],
-        explain_block: |_, _, _| None,
-        explain_field: |_, _| None,
-        is_shared: |_, _, _| false,
-        paired: &[],
-        paired_if_stored: &[],
-        paired_if_streamed: &[],
-        cause_of: |_| None,
-        omission_of: |_| None,
-        facts: || Box::new(NoFacts),
-        cross_check: |_, _| CrossCheck::default(),
-        opens_turn: |_| false,
-        stores_subagents_apart: false,
-        loses_end_at_kill: false,
-        loses_end_at_signal: None,
-        omits_background: None,
-        loses_results_at_cut: None,
-        omits_after_interruption: None,
-        is_unnamed: None,
-        field_gap: |_| None,
-    },
 });
+
+/// Records that are not understood cannot be compared, so no known gaps are needed.
+pub(crate) const PARITY: ParityTable = ParityTable {
+    known_gaps: || &[],
+    explain_block: |_, _, _| None,
+    explain_field: |_, _| None,
+    is_shared: |_, _, _| false,
+    paired: &[],
+    paired_if_stored: &[],
+    paired_if_streamed: &[],
+    cause_of: |_| None,
+    omission_of: |_| None,
+    facts: || Box::new(NoFacts),
+    cross_check: |_, _| CrossCheck::default(),
+    opens_turn: |_| false,
+    stores_subagents_apart: false,
+    loses_end_at_kill: false,
+    loses_end_at_signal: None,
+    loses_subagents_at_exit: None,
+    disorders_lines: None,
+    omits_background: None,
+    loses_results_at_cut: None,
+    omits_after_interruption: None,
+    is_unnamed: None,
+    line_place: None,
+    field_gap: |_| None,
+};
 
 /// Records of unknown agents state nothing that could be compared.
 struct NoFacts;
@@ -130,7 +134,9 @@ impl Converter for OtherConverter {
         }
     }
 
-    fn finish(&mut self, _: &Feed, _: &mut Vec<SessionEvent>) {}
+    fn finish_portion(&mut self, _: &Feed, _: &mut Vec<SessionEvent>) -> EndProgress {
+        EndProgress::Complete
+    }
 
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();

@@ -5,6 +5,7 @@
 mod evidence;
 mod facts;
 mod known_gap;
+mod table;
 
 use threadfold_core::{Block, Json};
 
@@ -17,6 +18,7 @@ pub(crate) use facts::is_same_path;
 pub use facts::{Contradiction, Facts, RecordName, Variant};
 pub(crate) use known_gap::parse;
 pub use known_gap::{KnownGap, Versions, is_within, normalize};
+pub(crate) use table::ParityTable;
 
 /// One of the two sides of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +113,17 @@ pub struct FieldPlace<'a> {
     pub history: Option<&'a str>,
 }
 
+/// What a line of a file says about its own place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinePlace {
+    /// The name of the line.
+    pub id: Option<String>,
+    /// The name of the line that it continues.
+    pub parent: Option<String>,
+    /// When the line was made; texts are ordered like the times.
+    pub time: Option<String>,
+}
+
 /// Reads the records of one side, and states what each field of each record is.
 ///
 /// This is separate from the converter: a state holds what people read, while a comparison must
@@ -174,6 +187,12 @@ impl Agent {
     /// the transcript.
     pub fn is_unnamed(self, line: &[u8]) -> bool {
         self.parity().is_unnamed.is_some_and(|is_unnamed| is_unnamed(line))
+    }
+
+    /// Returns what a line of a file says about its own place; nothing if the lines of this agent are
+    /// where they stand.
+    pub fn line_place(self, line: &[u8]) -> Option<LinePlace> {
+        self.parity().line_place.map(|line_place| line_place(line))
     }
 
     /// Returns whether one of the agent's views names nothing and repeats no prompts, while the others
@@ -250,6 +269,16 @@ impl Agent {
     /// Returns whether this version exits at a signal before it has stored everything.
     pub fn loses_end_at_signal(self, version: Option<&str>) -> bool {
         self.parity().loses_end_at_signal.is_some_and(|versions| versions.include(version))
+    }
+
+    /// Returns whether this version may exit before it has written the file of a subagent.
+    pub fn loses_subagents_at_exit(self, version: Option<&str>) -> bool {
+        self.parity().loses_subagents_at_exit.is_some_and(|versions| versions.include(version))
+    }
+
+    /// Returns whether this version may write lines before the lines that they continue.
+    pub fn disorders_lines(self, version: Option<&str>) -> bool {
+        self.parity().disorders_lines.is_some_and(|versions| versions.include(version))
     }
 
     /// Returns whether the stream of this version omits what background subagents do.

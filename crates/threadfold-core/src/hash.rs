@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::block::{Block, BlockForm};
 use crate::json::{CanonicalObject, Json};
-use crate::state::{BlockHashes, ConversationState, Slot};
+use crate::state::{BlockHashes, Conversation, ConversationState, Slot};
 
 /// The hash of a state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,20 +47,21 @@ impl ConversationState {
     pub fn hash(&self) -> StateHash {
         let mut hasher = blake3::Hasher::new();
         hasher.update(b"threadfold state 2\n");
-        hasher.update(&self.conversation_hash(Slot::Main));
+        hasher.update(&self.conversation_hash(Slot::Main, &self.settled.main));
         for index in self.settled.order() {
-            let header = self.settled.subagents[index].header();
-            let header = Json::of(&header).canonical();
+            let subagent = self.settled.subagents.view(index);
+            let header = Json::of(&subagent.header()).canonical();
             hasher.update(blake3::hash(header.as_bytes()).as_bytes());
-            hasher.update(&self.conversation_hash(Slot::Subagent(index)));
+            let slot = Slot::Subagent(index);
+            hasher.update(&self.conversation_hash(slot, &subagent.conversation));
         }
         StateHash(*hasher.finalize().as_bytes())
     }
 
-    fn conversation_hash(&self, slot: Slot) -> [u8; 32] {
+    fn conversation_hash(&self, slot: Slot, conversation: &Conversation) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         let mut hashes = BlockHashes::default();
-        for entry in self.settled.conversation(slot).entries() {
+        for entry in conversation.entries() {
             let hash = match self.with_open_text(slot, entry) {
                 Some(grown) => block_hash(&grown),
                 None => hashes.of(entry),

@@ -82,8 +82,8 @@ pub use provider_rules::{
 };
 pub use reduce::{fold, reduce};
 pub use state::{
-    Blocks, ConversationState, RunHeader, SnapshotError, SnapshotPart, SpillStore, StateOutline,
-    StateSnapshot, SubagentHeader, SubagentRef,
+    Blocks, ConversationState, OutlinePlaces, OutlineWriters, RunHeader, SnapshotError,
+    SnapshotPart, SpillStore, StateOutline, StateSnapshot, SubagentHeader, SubagentRef,
 };
 pub use text::Text;
 pub use turn::{

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::event::{Payload, Rank, SessionEvent};
 use crate::id::{ConversationId, MessageId, SessionId};
 use crate::json::{Fields, Json, JsonError};
+use crate::state::SpillStore;
 use messages::Messages;
 use totals::{TokenSum, Totals};
 
@@ -57,6 +58,13 @@ struct Facts {
     started_at: Option<Arc<str>>,
     ended_at: Option<Arc<str>>,
     messages: Messages,
+}
+
+/// What is shown of the metadata, without the tokens of each message.
+#[derive(Serialize, Deserialize)]
+struct MetadataHead {
+    facts: Facts,
+    totals: Totals,
 }
 
 /// A count of tokens.
@@ -195,6 +203,28 @@ impl SessionMetadata {
         let facts: Facts = facts.read()?;
         let mut totals = Totals::default();
         facts.messages.values().for_each(|used| totals.add(&used.conversation, used.tokens));
+        Ok(Self { facts, totals })
+    }
+
+    /// Returns all that is shown, for [`from_head`](Self::from_head): unlike the facts, it does not
+    /// grow with the number of messages.
+    pub fn head(&self) -> Json {
+        let facts = Facts { messages: Messages::default(), ..self.facts.clone() };
+        Json::of(&MetadataHead { facts, totals: self.totals.clone() })
+    }
+
+    /// Restores the metadata from what is shown. The complete data is in `text`, `length` bytes at
+    /// `place`; it is read when the next tokens are reported.
+    ///
+    /// If that fails, the metadata is invalid: the owner of the text must check it.
+    pub fn from_head(
+        head: &Json,
+        text: Arc<dyn SpillStore>,
+        place: u64,
+        length: usize,
+    ) -> Result<Self, JsonError> {
+        let MetadataHead { facts, totals } = head.read()?;
+        let facts = Facts { messages: Messages::stored(text, place, length), ..facts };
         Ok(Self { facts, totals })
     }
 

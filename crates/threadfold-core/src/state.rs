@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use imbl::{OrdSet, Vector};
+use imbl::OrdSet;
 use serde::{Deserialize, Serialize};
 
 use crate::block::Block;
@@ -19,24 +19,31 @@ mod conversation;
 mod entry;
 mod interruption;
 mod left_path;
+mod name_index;
 mod open;
 mod order;
 mod sequence;
 mod snapshot;
 mod spill;
+mod stored_index;
 mod subagent;
+mod subagents;
 mod view;
 
 pub(crate) use conversation::{Conversation, Map};
 pub(crate) use entry::{Entry, Facts, RANKS};
 pub(crate) use interruption::CacheTrust;
+pub(crate) use name_index::NameIndex;
 pub(crate) use open::{OPEN_LIMIT, OpenText, OpenTexts};
 pub(crate) use order::Occurrence;
-pub use snapshot::{SnapshotError, SnapshotPart, StateOutline, StateSnapshot};
+pub use snapshot::{
+    OutlinePlaces, OutlineWriters, SnapshotError, SnapshotPart, StateOutline, StateSnapshot,
+};
 pub(crate) use spill::BlockHashes;
 pub use spill::SpillStore;
 pub(crate) use subagent::{NameKind, RankedValue, Run, RunEnd, RunView, Subagent, fill};
 pub use subagent::{RunHeader, SubagentHeader};
+pub(crate) use subagents::Subagents;
 pub use view::{Blocks, SubagentRef};
 
 /// The conversations of a session: the main one, and one per subagent.
@@ -69,21 +76,19 @@ pub struct ConversationState {
 #[derive(Clone)]
 pub(crate) struct SettledState {
     pub(crate) main: Conversation,
-    pub(crate) subagents: Vector<Arc<Subagent>>,
+    pub(crate) subagents: Subagents,
     /// Maps a call to the subagent that it ran.
-    pub(crate) calls: Map<ToolUseId, usize>,
+    pub(crate) calls: NameIndex,
     /// Maps a name without `agent-` to a subagent.
-    pub(crate) names: Map<Arc<str>, usize>,
-    /// Maps a tool call to the subagents' conversations that contain it. A conversation may have
-    /// lost the call since.
-    pub(crate) callers: Map<ToolUseId, Vec<Slot>>,
+    pub(crate) names: NameIndex,
+    /// Tool calls, each with a subagent's conversation that contains it. A conversation may have lost
+    /// the call since.
+    pub(crate) callers: OrdSet<(ToolUseId, Slot)>,
     /// Pairs of subagents, of which the first one's conversation contains a call of the second.
     /// It may have lost the call since. Derived from the runs.
     pub(crate) inside: OrdSet<(usize, usize)>,
     /// How many runs each rank has reported.
     pub(crate) run_counts: [u32; 2],
-    /// The subagents that may have changed since the last spill; `None` if nothing was ever spilled.
-    pub(crate) changed: Option<OrdSet<usize>>,
 }
 
 /// Identifies a conversation within a state.
@@ -117,6 +122,12 @@ impl ConversationState {
         order.into_iter().map(|index| SubagentRef::new(self, index)).collect()
     }
 
+    /// Returns how many subagents the state stores, also those that turned out to be another one. It
+    /// takes constant time.
+    pub fn subagent_count(&self) -> usize {
+        self.settled.subagents.len()
+    }
+
     /// Returns a subagent by any of its names. A call id takes precedence.
     pub fn subagent(&self, name: &ConversationId) -> Option<SubagentRef<'_>> {
         match self.settled.resolve(name)? {
@@ -135,13 +146,12 @@ impl Default for ConversationState {
     fn default() -> Self {
         let settled = SettledState {
             main: Conversation::named(ConversationId::main()),
-            subagents: Vector::new(),
-            calls: Map::default(),
-            names: Map::default(),
-            callers: Map::default(),
+            subagents: Subagents::default(),
+            calls: NameIndex::default(),
+            names: NameIndex::default(),
+            callers: OrdSet::new(),
             inside: OrdSet::new(),
             run_counts: [0; 2],
-            changed: None,
         };
         Self {
             settled: Arc::new(settled),
@@ -161,7 +171,7 @@ impl SettledState {
         self.calls
             .get(name.as_str())
             .or_else(|| self.names.get(bare_agent_name(name.as_str())))
-            .map(|&index| Slot::Subagent(index))
+            .map(Slot::Subagent)
     }
 
     pub(crate) fn conversation(&self, slot: Slot) -> &Conversation {
@@ -179,28 +189,41 @@ impl SettledState {
     }
 
     pub(crate) fn subagent_mut(&mut self, index: usize) -> &mut Subagent {
-        if let Some(changed) = &mut self.changed
-            && !changed.contains(&index)
-        {
-            changed.insert(index);
-        }
-        Arc::make_mut(&mut self.subagents[index])
+        self.subagents.get_mut(index)
     }
 
     /// Returns the conversations that contain this call as a block of their own.
     pub(crate) fn conversations_with(&self, call: &ToolUseId) -> Vec<Slot> {
-        let others = self.callers.get(call).into_iter().flatten().copied();
+        let others = self.callers.range((call.clone(), Slot::Main)..);
+        let others = others.take_while(|it| it.0 == *call).map(|it| it.1);
         let slots = std::iter::once(Slot::Main).chain(others);
-        slots.filter(|&slot| self.conversation(slot).reported_call(call).is_some()).collect()
+        let contains = |slot: &Slot| match *slot {
+            Slot::Main => self.main.reported_call(call).is_some(),
+            Slot::Subagent(index) => {
+                self.subagents.view(index).conversation.reported_call(call).is_some()
+            }
+        };
+        slots.filter(contains).collect()
     }
 
     /// Records that a subagent's conversation contains a call. The main conversation is not
     /// recorded, because looking there is as cheap as looking here.
     pub(crate) fn note_caller(&mut self, call: &ToolUseId, slot: Slot) {
-        let is_known = |slots: &Vec<Slot>| slots.contains(&slot);
-        if slot != Slot::Main && !self.callers.get(call).is_some_and(is_known) {
-            self.callers.entry(call.clone()).or_default().push(slot);
+        if slot != Slot::Main {
+            self.callers.insert((call.clone(), slot));
         }
+    }
+
+    /// Returns the calls in subagents' conversations, each with the conversations that contain it.
+    pub(crate) fn callers_by_call(&self) -> Vec<(ToolUseId, Vec<Slot>)> {
+        let mut calls: Vec<(ToolUseId, Vec<Slot>)> = Vec::new();
+        for (call, slot) in &self.callers {
+            match calls.last_mut() {
+                Some((last, slots)) if last == call => slots.push(*slot),
+                _ => calls.push((call.clone(), vec![*slot])),
+            }
+        }
+        calls
     }
 
     /// Records that a conversation contains a call of a subagent.
@@ -220,23 +243,29 @@ impl SettledState {
     /// Returns the view of the run that this call started.
     pub(crate) fn run(&self, call: Option<&ToolUseId>) -> Option<RunView> {
         let call = call?;
-        self.subagents[*self.calls.get(call)?].show_run(call)
+        self.subagents[self.calls.get(call.as_str())?].show_run(call)
     }
 
     /// Returns the subagents called from `slot`, in the order of their blocks.
     pub(crate) fn called_from(&self, slot: Slot) -> Vec<usize> {
-        let conversation = self.conversation(slot);
-        let edges = conversation.all_edges().into_iter();
-        edges.filter_map(|at| self.called_by(&conversation.at(at)?.shown())).collect()
+        let called = |conversation: &Conversation| {
+            let edges = conversation.all_edges().into_iter();
+            edges.filter_map(|at| self.called_by(&conversation.at(at)?.shown())).collect()
+        };
+        match slot {
+            Slot::Main => called(&self.main),
+            Slot::Subagent(index) if !self.subagents.calls_others(index) => Vec::new(),
+            Slot::Subagent(index) => called(&self.subagents.view(index).conversation),
+        }
     }
 
     fn called_by(&self, block: &Block) -> Option<usize> {
         let crate::block::BlockBody::Subagent(edge) = &block.body else {
             return None;
         };
-        let by_call = edge.tool_use_id.as_ref().and_then(|call| self.calls.get(call));
+        let by_call = edge.tool_use_id.as_ref().and_then(|call| self.calls.get(call.as_str()));
         let by_name = || edge.agent_id.as_ref().and_then(|agent| self.names.get(agent.bare()));
-        by_call.or_else(by_name).copied()
+        by_call.or_else(by_name)
     }
 
     /// Returns all subagents in the order in which the state shows them.
@@ -253,11 +282,11 @@ impl SettledState {
             waiting.extend(self.called_from(Slot::Subagent(index)).into_iter().rev());
         }
         let mut uncalled: Vec<_> = (0..self.subagents.len())
-            .filter(|&index| !seen[index] && !self.subagents[index].united)
+            .filter(|&index| !seen[index] && !self.subagents.is_united(index))
             .collect();
         // Sorted by name, because the order of arrival depends on how the sources are interleaved.
         uncalled.sort_by_cached_key(|&index| {
-            let subagent = &self.subagents[index];
+            let subagent = self.subagents.view(index);
             let by_name = subagent.call_by_name();
             let own = subagent.names.agent_id.clone().filter(|_| by_name.is_none());
             let first = subagent.runs.first().map(|run| run.tool_use_id.clone());

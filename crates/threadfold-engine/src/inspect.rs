@@ -6,7 +6,8 @@ use std::sync::Arc;
 use threadfold_core::SessionId;
 use threadfold_fold::{GENERATION, SessionSummary, Slices};
 use threadfold_store::{
-    BlobHash, Finding, Remedy, SessionEntry, SnapshotPieces, Store, StoreError, Subject,
+    BlobHash, Finding, Remedy, SessionEntry, SnapshotEnd, SnapshotPieces, Store, StoreError,
+    Subject,
 };
 
 use crate::error::EngineError;
@@ -40,7 +41,8 @@ pub async fn inspect(
             }
             stored => stored?,
         };
-        let Some(stored) = stored else { continue };
+        let Some(SnapshotPieces { generation, seq, pieces }) = stored else { continue };
+        let stored = SnapshotEnd { generation, seq, last: pieces.last().map(|it| it.0) };
         let empty = SpillingFold::new(session, &Slices::default(), budget.clone());
         match empty.restored_from(store, &entry.head, stored).await {
             Ok(restored) => {

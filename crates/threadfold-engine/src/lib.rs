@@ -70,6 +70,7 @@ mod open_path;
 mod originals;
 mod packed;
 mod parts_on_disk;
+mod piece_table;
 mod pipe;
 mod reindex;
 mod removed_sessions;

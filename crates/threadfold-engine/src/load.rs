@@ -6,7 +6,7 @@ use threadfold_core::{SessionId, SpillStore};
 use threadfold_fold::{
     Fold, GENERATION, Slices, SnapshotFooter, SnapshotOutline, Step, StoredRecord, with_causes,
 };
-use threadfold_store::{Limit, LogHead, SnapshotPieces, Store, StoreError};
+use threadfold_store::{Limit, LogHead, SnapshotEnd, Store, StoreError};
 
 use crate::error::EngineError;
 use crate::parts_on_disk::PartsOnDisk;
@@ -56,8 +56,8 @@ pub async fn load(
 
 /// Loads a session as [`load`] does, and spills state beyond a budget to disk.
 ///
-/// From a snapshot it loads the index of the blocks; their contents are read when they are looked
-/// at, as is the memory of the converter when it is used.
+/// From a snapshot it loads an outline that does not grow with the number of blocks. Blocks are read
+/// when they are looked at, and the memory of the converter when it is used.
 pub async fn load_within(
     store: &Arc<dyn Store>,
     session: &SessionId,
@@ -70,7 +70,7 @@ pub async fn load_within(
     let until = until.min(head.seq);
     let mut folding = SpillingFold::new(session, &slices, budget.clone());
     let (mut snapshot, mut records_read, mut bytes, mut passed_over) = (None, 0, 0, None);
-    let stored = match store.snapshot_pieces(session, GENERATION, until).await {
+    let stored = match store.snapshot_end(session, GENERATION, until).await {
         Err(error @ StoreError::Corrupt { .. }) => {
             passed_over = Some(error.to_string());
             None
@@ -185,26 +185,26 @@ impl SpillingFold {
         self,
         store: &Arc<dyn Store>,
         head: &LogHead,
-        stored: SnapshotPieces,
+        stored: SnapshotEnd,
     ) -> Result<Self, String> {
-        let text = Arc::new(StoredText::new(store.clone(), self.fold.session(), stored));
-        let outline = read_outline(&text).await.map_err(|error| error.to_string())?;
-        let Some((footer, outline)) = outline else {
+        let text = StoredText::open(store, self.fold.session(), stored).await;
+        let text = Arc::new(text.map_err(|error| error.to_string())?);
+        let Some(footer) = text.footer() else {
             return self.restored_whole(head, &text).await;
         };
-        let rows = text.read(footer.rows, footer.hashes - footer.rows).await;
-        let rows = rows.map_err(|error| error.to_string())?;
+        let outline = read_outline(&text, footer).await.map_err(|error| error.to_string())?;
         let shared: Arc<dyn SpillStore> = text.clone();
-        let fold = self.fold.from_outline(outline, &rows, &shared, footer.hashes, &head.log);
+        let fold = self.fold.from_outline(outline, &footer, &shared, &head.log);
         let fold = fold.map_err(|error| error.to_string())?;
         text.check().map_err(|error| with_causes(&error))?;
         Ok(Self { fold, parts: PartsOnDisk { text: Some(text), ..self.parts } })
     }
 
-    /// Restores a snapshot without an outline, as older versions wrote it.
+    /// Restores a snapshot without an outline, or with one of an older version.
     async fn restored_whole(self, head: &LogHead, text: &StoredText) -> Result<Self, String> {
         let bytes = text.read(0, text.len()).await.map_err(|error| error.to_string())?;
-        let json = std::str::from_utf8(&bytes).map_err(|error| error.to_string())?;
+        let json = std::str::from_utf8(SnapshotFooter::json_of(&bytes));
+        let json = json.map_err(|error| error.to_string())?;
         let fold = self.fold.from_snapshot(json, &head.log).map_err(|error| error.to_string())?;
         Ok(Self { fold, parts: self.parts })
     }
@@ -215,17 +215,14 @@ impl SpillingFold {
     }
 }
 
-/// Returns the outline of a stored snapshot; nothing if it has none.
+/// Returns the outline of a stored snapshot.
 async fn read_outline(
     text: &StoredText,
-) -> Result<Option<(SnapshotFooter, SnapshotOutline)>, StoreError> {
-    let Some(start) = text.len().checked_sub(SnapshotFooter::SIZE as u64) else { return Ok(None) };
-    let last = text.read(start, SnapshotFooter::SIZE as u64).await?;
-    let Some(footer) = SnapshotFooter::read(&last, text.len()) else { return Ok(None) };
+    footer: SnapshotFooter,
+) -> Result<SnapshotOutline, StoreError> {
     let json = text.read(footer.outline, footer.end - footer.outline).await?;
-    let outline = serde_json::from_slice(&json).map_err(|error| StoreError::Corrupt {
+    serde_json::from_slice(&json).map_err(|error| StoreError::Corrupt {
         place: "the outline of a snapshot".to_owned(),
         what: error.to_string(),
-    })?;
-    Ok(Some((footer, outline)))
+    })
 }

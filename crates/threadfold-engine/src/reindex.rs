@@ -6,7 +6,7 @@ use threadfold_store::{SessionEntry, Store, StoreError, Summary};
 
 use crate::error::EngineError;
 use crate::load::{SpillingFold, advance_fold};
-use crate::snapshot_writer::PendingSnapshot;
+use crate::snapshot_writer::{PendingSnapshot, snapshot_distance};
 use crate::spill_file::Budget;
 
 /// The state of a session at a record, as its summary or a snapshot has it.
@@ -44,7 +44,7 @@ impl ReindexReport {
 }
 
 /// Deletes what was derived from a session, folds all its records with the present converters, and
-/// writes a snapshot after every `snapshot_every` of them. Records do not change. State beyond the
+/// writes snapshots, as importing them with `snapshot_every` does. Records do not change. State beyond the
 /// budget is spilled to disk.
 pub async fn reindex(
     store: &dyn Store,
@@ -56,7 +56,7 @@ pub async fn reindex(
     let before = known(store, entry).await?;
     store.delete_derived(session).await?;
     let mut folding = SpillingFold::new(session, &Slices::default(), budget);
-    let (mut hash_there, mut snapshots) = (None, 0);
+    let (mut hash_there, mut snapshots, mut last_snapshot) = (None, 0, 0);
     let mut stops: Vec<u64> = before.iter().map(|it| it.seq).collect();
     loop {
         let head = head(store, session).await?;
@@ -68,11 +68,12 @@ pub async fn reindex(
             hash_there = Some(folding.fold.state_hash());
             stops.clear();
         }
-        if until == next_snapshot {
+        let since = folding.fold.seq() - last_snapshot;
+        if until == next_snapshot && since >= snapshot_distance(&folding.fold, snapshot_every) {
             PendingSnapshot::of(&folding.fold, &entry.head.log, folding.parts.clone())
                 .write(store)
                 .await?;
-            snapshots += 1;
+            (snapshots, last_snapshot) = (snapshots + 1, until);
         }
         if folding.fold.seq() == head {
             break;

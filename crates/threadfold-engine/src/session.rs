@@ -28,13 +28,11 @@ use crate::import_index::KnownFiles;
 use crate::listeners::SessionHandle;
 use crate::load::{LoadReport, load_records, load_within};
 use crate::parts_on_disk::PartsOnDisk;
-use crate::snapshot_writer::{PendingSnapshot, header};
+use crate::snapshot_writer::{PendingSnapshot, header, snapshot_distance};
 use crate::spill_file::Budget;
 use append::AppendedRecords;
 use lease::HeldLease;
 
-/// From this many records on, a log grows by an eighth between two snapshots.
-const LONG_LOG: u64 = 1 << 17;
 /// From this many bytes on, a session without a snapshot gets one when it is closed: until then,
 /// folding its records takes less time than anybody notices, and a snapshot as much room as they.
 const LONG_SESSION: u64 = 8 << 20;
@@ -62,7 +60,8 @@ pub struct Options {
     pub holder: Holder,
     /// The slices in addition to the conversation.
     pub slices: Slices,
-    /// How many records to append between two snapshots; more in a log that is long.
+    /// How many records to append between two snapshots; more in a log that is long, or has many
+    /// subagents.
     pub snapshot_every: u64,
     /// The memory budget, and where to spill the rest; `None` keeps everything in memory.
     pub budget: Option<Budget>,
@@ -465,13 +464,9 @@ impl Session {
 
     /// Takes a snapshot if enough records were appended since the last one.
     fn take_if_due(&mut self) -> Option<PendingSnapshot> {
-        // A snapshot visits every block, so the distance grows with the log: writing all of them
-        // costs in proportion to it.
-        let every = self.options.snapshot_every.max(self.fold.seq().saturating_sub(LONG_LOG) / 8);
-        if self.fold.seq() - self.last_snapshot < every {
-            return None;
-        }
-        Some(self.take_snapshot())
+        let distance = snapshot_distance(&self.fold, self.options.snapshot_every);
+        let is_due = self.fold.seq() - self.last_snapshot >= distance;
+        is_due.then(|| self.take_snapshot())
     }
 
     /// Takes a last snapshot, if those who look at the session would fold much after the one before.
@@ -519,11 +514,22 @@ impl Session {
         let last = self.take_last();
         let empty = Fold::new(self.id.clone(), Slices::default());
         let fold = std::mem::replace(&mut self.fold, empty);
-        let (summary, settling) = fold.into_summary_and_settling();
-        if let Some(last) = last {
-            self.write_snapshot(last.settled_by(settling)).await;
-            self.finish_snapshot().await;
-        }
+        let summary = match last {
+            Some(last) if last.is_outlined() => {
+                let mut settling = Vec::new();
+                let summary = fold.into_summary_with(|events| settling.extend_from_slice(events));
+                self.write_snapshot(last.settled_by(settling)).await;
+                self.finish_snapshot().await;
+                summary
+            }
+            Some(last) => {
+                // While the snapshot is there, whatever is settled would be in memory twice.
+                self.write_snapshot(last).await;
+                self.finish_snapshot().await;
+                fold.into_summary()
+            }
+            None => fold.into_summary(),
+        };
         self.end(seq, &summary).await
     }
 

@@ -6,19 +6,35 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use threadfold_core::{ConversationState, Json, SessionEvent, SnapshotPart, SpillStore};
-use threadfold_fold::{
-    ConverterPlace, Fold, LogId, SliceSnapshot, Snapshot, SnapshotFooter, SnapshotHeader,
-    SnapshotOutline, TextRange,
+use threadfold_core::{
+    ConversationState, Json, OutlineWriters, SessionEvent, SnapshotPart, SpillStore,
 };
-use threadfold_store::{BlobHash, SnapshotCutter, SnapshotWriter, Store, StoreError};
+use threadfold_fold::{
+    ConverterPlace, Fold, LogId, MetadataPlace, SliceSnapshot, Snapshot, SnapshotFooter,
+    SnapshotHeader, SnapshotOutline, TextRange,
+};
+use threadfold_store::{SnapshotCutter, SnapshotPiece, SnapshotWriter, Store, StoreError};
 
 use crate::error::EngineError;
 use crate::parts_on_disk::PartsOnDisk;
+use crate::piece_table::{PieceRow, table_pieces};
 use crate::spill_file::ScratchText;
 
 /// How many bytes of spilled data are read at once.
 const READ: u64 = 256 << 10;
+
+/// From this many records on, a log grows by an eighth between two snapshots.
+const LONG_LOG: u64 = 1 << 17;
+
+/// Returns how many records are folded between two snapshots, at least `least`.
+///
+/// A snapshot visits every block, so the distance grows with the log, and it contains every subagent
+/// as a whole, so there are as many records as subagents: writing all snapshots of a session costs in
+/// proportion to it.
+pub(crate) fn snapshot_distance(fold: &Fold, least: u64) -> u64 {
+    let of_log = fold.seq().saturating_sub(LONG_LOG) / 8;
+    least.max(of_log).max(fold.conversation().subagent_count() as u64)
+}
 
 /// A fold at one record, ready to be written: its conversation, and all other slices as text.
 pub(crate) struct PendingSnapshot {
@@ -31,6 +47,8 @@ pub(crate) struct PendingSnapshot {
     converter: ScratchText,
     /// What an outline has of the converter, but for its place.
     converter_place: Option<ConverterPlace>,
+    /// What an outline has of the metadata, but for its place.
+    metadata_place: MetadataPlace,
     /// The events that follow if every source ends here, if somebody asked for them.
     settling: Option<Vec<SessionEvent>>,
     parts: PartsOnDisk,
@@ -40,10 +58,26 @@ impl PendingSnapshot {
     pub(crate) fn of(fold: &Fold, log: &LogId, parts: PartsOnDisk) -> Self {
         let (hollow, slices) = fold.snapshot_frame(header(log, BTreeMap::new()));
         let converter = scratch(&parts).written_by(|text| fold.write_converter(text));
-        let converter_place = fold.converter_place(TextRange::between(0, 0));
+        let nowhere = TextRange::between(0, 0);
+        let converter_place = fold.converter_place(nowhere);
+        let metadata_place = fold.metadata_place(nowhere);
         let conversation = fold.conversation().for_snapshot();
         let settling = None;
-        Self { hollow, slices, conversation, converter, converter_place, settling, parts }
+        Self {
+            hollow,
+            slices,
+            conversation,
+            converter,
+            converter_place,
+            metadata_place,
+            settling,
+            parts,
+        }
+    }
+
+    /// Returns whether whoever looks at the session reads no more of the snapshot than is looked at.
+    pub(crate) fn is_outlined(&self) -> bool {
+        self.conversation.has_outline()
     }
 
     /// Adds the events that follow if every source ends here, so that whoever looks at the session
@@ -72,6 +106,8 @@ impl PendingSnapshot {
             cutter: SnapshotCutter::default(),
             parts: &self.parts,
             place: 0,
+            cut: 0,
+            pieces: Vec::new(),
         };
         let mut places = SlicePlaces::default();
         let (before, behind) = around(&self.hollow, "slices");
@@ -83,26 +119,26 @@ impl PendingSnapshot {
             out.slice(slice, self, &mut places).await?;
         }
         out.text(&behind).await?;
-        self.write_outline(&mut out, places).await?;
-        for piece in out.cutter.finish() {
-            out.writer.add(piece).await?;
-        }
+        let footer = self.write_outline(&mut out, places).await?;
+        out.finish(footer).await?;
         self.parts.check()?;
         Ok(out.writer.finish().await?)
     }
 
-    /// Writes what a reader needs to open the snapshot without reading it, see `SnapshotOutline`.
+    /// Writes what a reader needs to open the snapshot without reading it, see `SnapshotOutline`;
+    /// nothing if the conversation has no outline.
     async fn write_outline(
         &self,
         out: &mut SnapshotStream<'_>,
         places: SlicePlaces,
-    ) -> Result<(), EngineError> {
-        let (mut rows, mut hashes) = (scratch(&self.parts), scratch(&self.parts));
-        let state = self.conversation.write_outline(&mut rows, &mut hashes);
+    ) -> Result<Option<SnapshotFooter>, EngineError> {
+        let [mut rows, mut hashes, mut index] = [0; 3].map(|_| scratch(&self.parts));
+        let writers = OutlineWriters { rows: &mut rows, hashes: &mut hashes, index: &mut index };
+        let state = self.conversation.write_outline(writers);
         let Some(state) = state.map_err(|error| rows.failed(Arc::new(error)))? else {
-            return Ok(());
+            return Ok(None);
         };
-        let SlicePlaces { conversation, converter, slices } = places;
+        let SlicePlaces { conversation, converter, metadata, slices } = places;
         let outline = SnapshotOutline {
             log_id: self.hollow.log_id.clone(),
             generation: self.hollow.generation,
@@ -114,17 +150,23 @@ impl PendingSnapshot {
                 .converter_place
                 .clone()
                 .map(|it| ConverterPlace { item: converter, ..it }),
+            metadata: metadata.map(|item| MetadataPlace { item, ..self.metadata_place.clone() }),
             slices,
             settling: self.settling.clone(),
         };
-        let mut footer = SnapshotFooter { rows: out.place, hashes: 0, outline: 0, end: 0 };
+        // Whoever looks at one block reads a little of each of these parts.
+        out.switch_cutter(SnapshotCutter::fine()).await?;
+        let mut footer =
+            SnapshotFooter { rows: out.place, hashes: 0, index: 0, outline: 0, end: 0, pieces: 0 };
         out.scratch(&rows).await?;
         footer.hashes = out.place;
         out.scratch(&hashes).await?;
+        footer.index = out.place;
+        out.scratch(&index).await?;
         footer.outline = out.place;
         out.text(Json::of(&outline).as_str()).await?;
         footer.end = out.place;
-        out.bytes(&footer.to_bytes()).await
+        Ok(Some(footer))
     }
 }
 
@@ -138,13 +180,16 @@ struct SlicePlaces {
     conversation: u64,
     /// The item of the converter's slice.
     converter: TextRange,
+    /// The item of the metadata's slice.
+    metadata: Option<TextRange>,
     /// All other slices.
     slices: Vec<TextRange>,
 }
 
 impl Default for SlicePlaces {
     fn default() -> Self {
-        Self { conversation: 0, converter: TextRange::between(0, 0), slices: Vec::new() }
+        let converter = TextRange::between(0, 0);
+        Self { conversation: 0, converter, metadata: None, slices: Vec::new() }
     }
 }
 
@@ -165,6 +210,10 @@ struct SnapshotStream<'a> {
     parts: &'a PartsOnDisk,
     /// How many bytes were written.
     place: u64,
+    /// How many of them are in pieces.
+    cut: u64,
+    /// The pieces.
+    pieces: Vec<PieceRow>,
 }
 
 impl SnapshotStream<'_> {
@@ -199,14 +248,18 @@ impl SnapshotStream<'_> {
             self.scratch(&pending.converter).await?;
             places.converter = TextRange::between(item, self.place);
         }
+        let items = self.place;
         for (index, item) in slice.items.iter().enumerate() {
             if index > 0 {
                 self.text(",").await?;
             }
             self.text(item.as_str()).await?;
         }
+        if slice.is_metadata() {
+            places.metadata = Some(TextRange::between(items, self.place));
+        }
         self.text(&behind).await?;
-        if !slice.is_conversation() && !slice.is_converter() {
+        if !slice.is_conversation() && !slice.is_converter() && !slice.is_metadata() {
             places.slices.push(TextRange::between(start, self.place));
         }
         Ok(())
@@ -221,6 +274,32 @@ impl SnapshotStream<'_> {
         self.place += bytes.len() as u64;
         for portion in bytes.chunks(READ as usize) {
             for piece in self.cutter.push(portion) {
+                self.add(piece).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn add(&mut self, piece: SnapshotPiece) -> Result<(), EngineError> {
+        self.pieces.push((self.cut, piece.hash()));
+        self.cut += piece.bytes().len() as u64;
+        Ok(self.writer.add(piece).await?)
+    }
+
+    /// Ends the piece that is being cut, and cuts the next ones otherwise.
+    async fn switch_cutter(&mut self, cutter: SnapshotCutter) -> Result<(), EngineError> {
+        let mut before = std::mem::replace(&mut self.cutter, cutter);
+        for piece in before.finish() {
+            self.add(piece).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds the last pieces, and the table of all of them if there is an outline.
+    async fn finish(&mut self, footer: Option<SnapshotFooter>) -> Result<(), EngineError> {
+        self.switch_cutter(SnapshotCutter::default()).await?;
+        if let Some(footer) = footer {
+            for piece in table_pieces(&self.pieces, footer) {
                 self.writer.add(piece).await?;
             }
         }
@@ -248,18 +327,20 @@ impl SnapshotStream<'_> {
         self.place += end - start;
         let own = self.parts.file.as_ref().filter(|own| is_same(own, shelf));
         let restored = self.parts.text.as_ref().filter(|text| is_same(text, shelf));
-        let known_piece = |place: u64| -> Option<(u64, BlobHash)> {
-            let of_file = own.and_then(|it| it.piece_at(place));
-            of_file.or_else(|| restored.and_then(|it| it.piece_at(place)))
-        };
         let mut at = start;
         loop {
             // The next piece begins at the buffered bytes, if all of them come from here.
             let first = at.checked_sub(self.cutter.held() as u64).filter(|it| *it >= start);
-            if let Some((piece_end, name)) = first.and_then(known_piece)
+            let mut known = first.and_then(|it| own.and_then(|own| own.piece_at(it)));
+            if let (None, Some(first), Some(restored)) = (known, first, restored) {
+                known = restored.piece_at(first).await?;
+            }
+            if let (Some((piece_end, name)), Some(first)) = (known, first)
                 && piece_end <= end
             {
                 self.writer.add_known(name);
+                self.pieces.push((self.cut, name));
+                self.cut += piece_end - first;
                 self.cutter.forget_held();
                 at = piece_end;
                 continue;
@@ -283,7 +364,7 @@ impl SnapshotStream<'_> {
                     own.note_piece(place, place + (to - from), piece.hash());
                 }
                 behind = to;
-                self.writer.add(piece).await?;
+                self.add(piece).await?;
             }
             at += count;
         }

@@ -9,11 +9,13 @@ use std::thread::{self, Thread};
 
 use bytes::Bytes;
 use threadfold_core::{SessionId, SpillStore};
-use threadfold_store::{BlobHash, SnapshotPieces, Store, StoreError};
+use threadfold_fold::SnapshotFooter;
+use threadfold_store::{BlobHash, SnapshotEnd, Store, StoreError};
 use tokio::runtime::Handle;
 use tokio::task::coop::unconstrained;
 
 use crate::error::EngineError;
+use crate::piece_table::{FoundPiece, Lookup, PieceTable};
 
 /// How many pieces are held: blocks that follow one another are in the same piece, or in the next.
 const MOST_PIECES: usize = 16;
@@ -26,37 +28,53 @@ pub(crate) struct StoredText {
     store: Arc<dyn Store>,
     session: SessionId,
     runtime: Handle,
-    /// Where each piece begins, and its hash.
-    pieces: Vec<(u64, BlobHash)>,
-    length: u64,
-    /// The pieces that were read last, the latest at the end.
-    held: Mutex<VecDeque<(usize, Bytes)>>,
+    pieces: PieceTable,
+    /// Where the parts of the snapshot are, if it has an outline.
+    footer: Option<SnapshotFooter>,
+    /// The pieces that were read last by where they begin, the latest at the end.
+    held: Mutex<VecDeque<(u64, Bytes)>>,
     trouble: OnceLock<Arc<StoreError>>,
 }
 
 impl StoredText {
-    /// Returns the text of a snapshot. Called within the runtime that the store needs.
-    pub(crate) fn new(store: Arc<dyn Store>, session: &SessionId, stored: SnapshotPieces) -> Self {
-        let mut length: u64 = 0;
-        let place = |(hash, piece): (BlobHash, u64)| {
-            let start = length;
-            length = start.saturating_add(piece);
-            (start, hash)
+    /// Returns the text of a snapshot, of which only the end is read. Called within the runtime that
+    /// the store needs.
+    pub(crate) async fn open(
+        store: &Arc<dyn Store>,
+        session: &SessionId,
+        stored: SnapshotEnd,
+    ) -> Result<Self, StoreError> {
+        let last = match &stored.last {
+            Some(hash) => store.blob(hash).await?,
+            None => None,
         };
-        let pieces = stored.pieces.into_iter().map(place).collect();
-        Self {
-            store,
+        let (footer, pieces) = match last.as_deref().and_then(PieceTable::read) {
+            Some((footer, pieces)) => (Some(footer), pieces),
+            // Of an older version, or with more subagents than an outline has.
+            None => {
+                let SnapshotEnd { generation, seq, .. } = stored;
+                let listed = store.snapshot_pieces(session, generation, seq).await?;
+                (None, PieceTable::listed(listed.map(|it| it.pieces).unwrap_or_default()))
+            }
+        };
+        Ok(Self {
+            store: store.clone(),
             session: session.clone(),
             runtime: Handle::current(),
             pieces,
-            length,
+            footer,
             held: Mutex::default(),
             trouble: OnceLock::new(),
-        }
+        })
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.length
+        self.pieces.end()
+    }
+
+    /// Returns where the parts of the snapshot are; nothing if it has no outline.
+    pub(crate) fn footer(&self) -> Option<SnapshotFooter> {
+        self.footer
     }
 
     /// Fails after an earlier error.
@@ -71,53 +89,73 @@ impl StoredText {
     }
 
     /// Returns the end and the hash of the piece that begins at a place.
-    pub(crate) fn piece_at(&self, place: u64) -> Option<(u64, BlobHash)> {
-        let index = self.pieces.binary_search_by_key(&place, |it| it.0).ok()?;
-        let end = self.pieces.get(index + 1).map_or(self.length, |it| it.0);
-        Some((end, self.pieces[index].1))
+    pub(crate) async fn piece_at(&self, place: u64) -> Result<Option<(u64, BlobHash)>, StoreError> {
+        let found = self.find(place).await?;
+        Ok(found.filter(|it| it.start == place).map(|it| (it.end, it.hash)))
+    }
+
+    /// Returns the piece that contains a place.
+    async fn find(&self, place: u64) -> Result<Option<FoundPiece>, StoreError> {
+        loop {
+            match self.pieces.find(place) {
+                Lookup::Found(found) => return Ok(Some(found)),
+                Lookup::Beyond => return Ok(None),
+                Lookup::Unread(page, hash) => {
+                    let bytes = self.blob(&hash).await?;
+                    if !self.pieces.add_page(page, &bytes) {
+                        return Err(self.corrupt("the table of its pieces is out of order"));
+                    }
+                }
+            }
+        }
     }
 
     /// Returns the bytes of a range.
     pub(crate) async fn read(&self, place: u64, length: u64) -> Result<Vec<u8>, StoreError> {
-        let end = place.checked_add(length).filter(|end| *end <= self.length);
+        let end = place.checked_add(length).filter(|end| *end <= self.len());
         let end = end.ok_or_else(|| self.corrupt("it refers to text beyond its end"))?;
         // It grows with what is there: lengths in a store from elsewhere may be anything.
         let mut bytes = Vec::new();
         let mut at = place;
         while at < end {
-            let index = self.pieces.partition_point(|it| it.0 <= at).saturating_sub(1);
-            let piece = self.piece(index).await?;
-            let skipped = usize::try_from(at - self.pieces[index].0).unwrap_or(usize::MAX);
+            let found = self.find(at).await?;
+            let found = found.ok_or_else(|| self.corrupt("it refers to text beyond its end"))?;
+            let piece = self.piece(found).await?;
+            let skipped = usize::try_from(at - found.start).unwrap_or(usize::MAX);
             let wanted = usize::try_from(end - at).unwrap_or(usize::MAX);
             let part = piece.get(skipped..).unwrap_or_default();
             let part = &part[..part.len().min(wanted)];
-            if part.is_empty() {
-                return Err(self.corrupt("a piece is shorter than it was"));
-            }
             bytes.extend_from_slice(part);
             at += part.len() as u64;
         }
         Ok(bytes)
     }
 
-    async fn piece(&self, index: usize) -> Result<Bytes, StoreError> {
-        if let Some(piece) = self.held_piece(index) {
+    async fn piece(&self, found: FoundPiece) -> Result<Bytes, StoreError> {
+        if let Some(piece) = self.held_piece(found.start) {
             return Ok(piece);
         }
-        let found = self.store.blob(&self.pieces[index].1).await?;
-        let piece = found.ok_or_else(|| self.corrupt("a piece was deleted"))?;
+        let piece = self.blob(&found.hash).await?;
+        if piece.len() as u64 != found.end - found.start {
+            return Err(self.corrupt("a piece is not as long as it was"));
+        }
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.len() == MOST_PIECES {
             held.pop_front();
         }
-        held.push_back((index, piece.clone()));
+        held.push_back((found.start, piece.clone()));
         Ok(piece)
     }
 
+    async fn blob(&self, hash: &BlobHash) -> Result<Bytes, StoreError> {
+        let found = self.store.blob(hash).await?;
+        found.ok_or_else(|| self.corrupt("a piece was deleted"))
+    }
+
     /// Returns a piece that is held, and makes it the latest.
-    fn held_piece(&self, index: usize) -> Option<Bytes> {
+    fn held_piece(&self, start: u64) -> Option<Bytes> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = held.iter().position(|it| it.0 == index)?;
+        let found = held.iter().position(|it| it.0 == start)?;
         let latest = held.remove(found)?;
         let piece = latest.1.clone();
         held.push_back(latest);

@@ -8,6 +8,7 @@ use crate::content::{object, objects, plain, strings};
 use crate::excerpt::{beginning, first_line};
 use crate::numbers::count;
 use crate::path::{cut_path, joined_paths, relative};
+use crate::script::scripted_calls;
 use crate::width::cut;
 
 /// The arguments that best describe a call, the best first; in lower case, without underscores.
@@ -33,6 +34,12 @@ const TELLING: [&str; 19] = [
     "id",
 ];
 
+/// The arguments that may be a script, in lower case, without underscores.
+const SCRIPTS: [&str; 3] = ["code", "script", "source"];
+
+/// How many of a script's calls are described: more do not fit on a line.
+const MOST_CALLS: usize = 8;
+
 /// A call's description on one line.
 pub enum Summary {
     /// Words that need no link.
@@ -53,11 +60,16 @@ impl Summary {
             let text = plain(input);
             return Self::Words(match patched_files(std::iter::once(text.clone())) {
                 Some(files) => joined_paths(&files, folder, usize::MAX),
-                None => one_line(beginning(text.trim_start())),
+                None => script_calls(&text, folder)
+                    .unwrap_or_else(|| one_line(beginning(text.trim_start()))),
             });
         };
         if let Some(files) = patched_files(fields.iter().flat_map(|(_, value)| texts(value))) {
             return Self::Words(joined_paths(&files, folder, usize::MAX));
+        }
+        let mut scripts = fields.iter().filter(|(name, _)| SCRIPTS.contains(&&*normalized(name)));
+        if let Some(calls) = scripts.find_map(|(_, it)| script_calls(&it.to_text()?, folder)) {
+            return Self::Words(calls);
         }
         let telling =
             TELLING.iter().find_map(|name| fields.iter().find(|(key, _)| normalized(key) == *name));
@@ -163,6 +175,26 @@ fn patched_files(texts: impl IntoIterator<Item = String>) -> Option<Vec<String>>
     (!files.is_empty()).then_some(files)
 }
 
+/// Returns the calls that a script makes, each with its most informative argument; nothing if there
+/// are none. A tool that is called again is not named again.
+fn script_calls(script: &str, folder: Option<&str>) -> Option<String> {
+    let mut shown: Vec<String> = Vec::new();
+    let mut last = String::new();
+    for call in scripted_calls(script, MOST_CALLS) {
+        let input = call.input.map(|it| match Summary::of(&it, folder) {
+            Summary::Words(text) | Summary::Path { shown: text, .. } => text,
+        });
+        let input = input.filter(|it| !it.is_empty());
+        shown.push(match input {
+            Some(input) if call.name == last => input,
+            Some(input) => format!("{}: {input}", call.name),
+            None => call.name.clone(),
+        });
+        last = call.name;
+    }
+    (!shown.is_empty()).then(|| one_line(beginning(&shown.join(" · "))))
+}
+
 /// Returns how many items of a list of tasks are done, and the current one.
 fn todos(value: &Json) -> Option<String> {
     let items = objects(value);
@@ -230,10 +262,17 @@ mod tests {
                 "a.rs",
             ),
             (r#""*** Begin Patch\n*** Update File: src/a.rs\n*** End Patch""#, "src/a.rs"),
+            (r#""text(await tools.exec_command({cmd: \"ls\"}))""#, "exec_command: ls"),
             (
-                r#""text(await tools.exec({cmd: \"ls\"}))""#,
-                r#"text(await tools.exec({cmd: "ls"}))"#,
+                r#""await Promise.all([tools.run({cmd: 'a b'}), tools.run({cmd: 'c'}), tools.stop()])""#,
+                "run: a b · c · stop",
             ),
+            (
+                r#""// A note.\nconst patch = '*** Begin Patch\\n*** Update File: /home/somebody/project/src/a.rs\\n*** End Patch';\ntext(await tools.apply_patch(patch));""#,
+                "apply_patch: src/a.rs",
+            ),
+            (r#"{"code":"await tools.read({path: '/home/somebody/project/a.rs'})"}"#, "read: a.rs"),
+            (r#""throw new Error('no call')""#, "throw new Error('no call')"),
             (r#"{"odd":"one"}"#, "one"),
             (r#"{"odd":1,"even":2}"#, "odd: 1, even: 2"),
         ];

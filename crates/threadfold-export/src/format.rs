@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
 use serde::Serialize;
-use threadfold_core::{ConversationState, SessionId, SessionMetadata};
+use threadfold_core::{ConversationState, SessionEvent, SessionId, SessionMetadata};
 use threadfold_engine::{Budget, EngineError, advance_fold, load_within, originals};
 use threadfold_fold::Slices;
 use threadfold_store::{SessionEntry, Store};
@@ -81,7 +81,7 @@ pub fn write_export(
     let loaded = load_within(store, session, u64::MAX, Slices::default(), budget);
     let loaded = runtime.block_on(loaded).map_err(io::Error::other)?;
     let (metadata, parts) = (loaded.fold.metadata().clone(), loaded.parts.clone());
-    let state = loaded.fold.into_settled().0;
+    let state = loaded.fold.into_settled();
     match format {
         ExportFormat::Markdown => write_markdown(out, session.as_str(), &state, &metadata)?,
         _ => {
@@ -117,9 +117,21 @@ fn write_events(
         WriteError::Io(error) => error,
         WriteError::Engine(error) => io::Error::other(error),
     })?;
-    for event in &mut fold.settling() {
-        event.context.seq = Some(fold.seq());
-        write_json(&mut out, event)?;
+    let mut written = Ok(());
+    fold.each_settling(|events| {
+        if written.is_ok() {
+            written = write_settling(events, fold.seq(), &mut out);
+        }
+    });
+    written
+}
+
+/// Writes events that close open blocks, at the last record.
+fn write_settling(events: &[SessionEvent], seq: u64, mut out: &mut dyn Write) -> io::Result<()> {
+    for event in events {
+        let mut event = event.clone();
+        event.context.seq = Some(seq);
+        write_json(&mut out, &event)?;
         writeln!(out)?;
     }
     Ok(())

@@ -28,6 +28,7 @@ mod markdown;
 pub mod numbers;
 pub mod path;
 pub mod printable;
+mod script;
 mod session_files;
 pub mod width;
 

@@ -31,7 +31,7 @@ pub fn write_markdown(
     page.heading(session, metadata)?;
     page.conversation(state.blocks(), "")?;
     for subagent in state.subagents() {
-        if page.drawn.insert(subagent.conversation_id().clone()) {
+        if page.drawn.insert(subagent.conversation_id()) {
             page.line("", &format!("**Agent** {}", html(subagent.conversation_id().as_str())))?;
             page.line("", "")?;
             page.conversation(subagent.blocks(), "> ")?;
@@ -203,7 +203,7 @@ impl Page<'_> {
         let inner = format!("{prefix}> ");
         let is_shallow = inner.len() <= 2 * DEPTH;
         if let Some(subagent) = called(self.state, call).filter(|_| is_shallow)
-            && self.drawn.insert(subagent.conversation_id().clone())
+            && self.drawn.insert(subagent.conversation_id())
         {
             self.conversation(subagent.blocks(), &inner)?;
         }

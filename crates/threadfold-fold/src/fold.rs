@@ -12,7 +12,7 @@ mod stored_converter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use threadfold_convert::{Agent, Converter, events};
+use threadfold_convert::{Agent, Converter, EndProgress, events};
 use threadfold_core::{
     Anomaly, Change, ConversationState, Json, SessionEvent, SessionId, SessionMetadata, SpillStore,
     TurnState,
@@ -20,18 +20,15 @@ use threadfold_core::{
 
 use crate::short_lines::ShortLines;
 use crate::slice::{Item, Items, SliceChange, SliceError, Slices};
-use crate::snapshot::SliceSnapshot;
+use crate::snapshot::{METADATA, SliceSnapshot};
 use crate::source::{Source, SourceRole, SourceSpec};
 use crate::sources::Sources;
 use crate::spill_budget::Spill;
 
 use ledger::Turns;
 pub use observation::is_observation;
-use push::finish;
+use push::finish_line;
 pub use slices::SliceCommand;
-
-/// The name of the metadata among the slices.
-const METADATA: &str = "metadata";
 
 /// Everything that is derived from a session's log.
 pub struct Fold {
@@ -145,41 +142,60 @@ impl Fold {
     /// Returns the conversation as if every source ended here: open blocks are closed, and an
     /// incomplete last line is converted.
     pub fn settled(&self) -> ConversationState {
-        let mut state = self.conversation.clone();
-        state.extend(&self.settling());
-        state
+        let mut settling = SettledConversation::of(self.conversation.clone(), self.spill.clone());
+        self.each_settling(|events| settling.apply(events));
+        settling.state
     }
 
-    /// Returns the settled conversation as [`settled`](Self::settled) does, and the events that led
-    /// to it. The converter is used up instead of copied: its memory may be as large as the input.
-    pub fn into_settled(mut self) -> (ConversationState, Vec<SessionEvent>) {
-        let events = self.end();
-        let mut state = std::mem::take(&mut self.conversation);
-        drop(self);
-        state.extend(&events);
-        (state, events)
+    /// Returns the settled conversation as [`settled`](Self::settled) does. The converter is used up
+    /// instead of copied: its memory may be as large as the input.
+    pub fn into_settled(self) -> ConversationState {
+        self.into_settled_with(|_| {})
+    }
+
+    /// Returns the settled conversation as [`into_settled`](Self::into_settled) does. The events that
+    /// led to it are passed to `each` in portions, because each of very many subagents may end with
+    /// the last source.
+    pub fn into_settled_with(mut self, mut each: impl FnMut(&[SessionEvent])) -> ConversationState {
+        let mut settling = self.begin_settling();
+        self.end(|events| {
+            settling.apply(events);
+            each(events);
+        });
+        settling.state
+    }
+
+    /// Takes the conversation out of the fold, to settle it.
+    pub(crate) fn begin_settling(&mut self) -> SettledConversation {
+        SettledConversation::of(std::mem::take(&mut self.conversation), self.spill.clone())
     }
 
     /// Returns the events that would follow if every source ended here.
     ///
     /// Forks of the converters emit them, so the fold itself does not change.
     pub fn settling(&self) -> Vec<SessionEvent> {
-        if let Some(stored) = self.settling_here() {
-            return stored.to_vec();
-        }
-        let converter = self.converter.as_ref().map(|(_, converter)| converter.fork());
-        self.settle_with(converter, self.events.fork())
+        let mut all = Vec::new();
+        self.each_settling(|events| all.extend_from_slice(events));
+        all
     }
 
-    /// Returns the events that follow because every source ends here, and drops the converter: no
-    /// record can be pushed any more.
-    pub(crate) fn end(&mut self) -> Vec<SessionEvent> {
-        if let Some(stored) = self.settling_here().map(<[SessionEvent]>::to_vec) {
-            self.converter = None;
-            return stored;
+    /// Calls `each` with the events of [`settling`](Self::settling), in portions.
+    pub fn each_settling(&self, mut each: impl FnMut(&[SessionEvent])) {
+        if let Some(stored) = self.settling_here() {
+            return each(stored);
         }
+        let converter = self.converter.as_ref().map(|(_, converter)| converter.fork());
+        self.settle_with(converter, each);
+    }
+
+    /// Calls `each` with the events that follow because every source ends here, in portions, and
+    /// drops the converter: no record can be pushed any more.
+    pub(crate) fn end(&mut self, mut each: impl FnMut(&[SessionEvent])) {
         let converter = self.converter.take().map(|(_, converter)| converter);
-        self.settle_with(converter, self.events.fork())
+        match self.settling_here() {
+            Some(stored) => each(stored),
+            None => self.settle_with(converter, each),
+        }
     }
 
     /// Returns the events of a snapshot at this very record: to ask the converter would read its
@@ -192,8 +208,9 @@ impl Fold {
     fn settle_with(
         &self,
         mut converter: Option<Box<dyn Converter>>,
-        mut own: Box<dyn Converter>,
-    ) -> Vec<SessionEvent> {
+        mut each: impl FnMut(&[SessionEvent]),
+    ) {
+        let mut own = self.events.fork();
         let mut events = Vec::new();
         for source in self.sources.iter().filter(|source| !source.ended) {
             let converter = match source.spec.kind {
@@ -202,12 +219,18 @@ impl Fold {
             };
             if let (Some(feed), Some(converter)) = (&source.feed, converter) {
                 let open = (source.partial.clone(), source.long.clone());
-                let first = events.len();
-                finish(open, source.position, feed, converter, &mut events);
-                ShortLines::move_anchors(source.short.as_deref(), &mut events[first..]);
+                finish_line(open, source.position, feed, converter, &mut events);
+                loop {
+                    let remaining = converter.finish_portion(feed, &mut events);
+                    ShortLines::move_anchors(source.short.as_deref(), &mut events);
+                    each(&events);
+                    events.clear();
+                    if remaining == EndProgress::Complete {
+                        break;
+                    }
+                }
             }
         }
-        events
     }
 
     /// Returns the session's id.
@@ -328,6 +351,28 @@ impl Fold {
             oddities: self.oddities,
             is_continuable: self.is_continuable,
             is_conversation_only: self.is_conversation_only,
+        }
+    }
+}
+
+/// A conversation that is settled event by event. There may be one for each of very many subagents, so
+/// what they change is spilled like any other change.
+pub(crate) struct SettledConversation {
+    pub(crate) state: ConversationState,
+    spill: Option<Spill>,
+}
+
+impl SettledConversation {
+    pub(crate) fn of(state: ConversationState, spill: Option<Spill>) -> Self {
+        Self { state, spill }
+    }
+
+    pub(crate) fn apply(&mut self, events: &[SessionEvent]) {
+        for event in events {
+            self.state.extend([event]);
+            if let Some(spill) = &mut self.spill {
+                spill.after_event(&mut self.state);
+            }
         }
     }
 }

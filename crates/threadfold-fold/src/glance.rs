@@ -183,7 +183,7 @@ fn read_tails(session: &SessionId, agent: Agent, files: &[FileParts]) -> Session
 /// Returns the summary of a fold, without a hash of its state.
 fn summary_of(fold: Fold) -> SessionSummary {
     let metadata = fold.metadata().clone();
-    SessionSummary::of(&fold.into_settled().0, &metadata)
+    SessionSummary::of(&fold.into_settled(), &metadata)
 }
 
 /// Converts the last lines of each file that are within so many bytes, and before them those that

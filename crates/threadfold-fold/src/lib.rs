@@ -59,8 +59,8 @@ pub use slice::{
     Slice, SliceChange, SliceError, Slices, TranscriptState,
 };
 pub use snapshot::{
-    ConverterPlace, SliceSnapshot, Snapshot, SnapshotFooter, SnapshotHeader, SnapshotOutline,
-    SnapshotRestoreError, TextRange,
+    ConverterPlace, MetadataPlace, SliceSnapshot, Snapshot, SnapshotFooter, SnapshotHeader,
+    SnapshotOutline, SnapshotRestoreError, TextRange,
 };
 pub use source::{Chain, Source, SourceRole, SourceSpec};
 pub use summary::SessionSummary;

@@ -4,6 +4,7 @@
 //! ([`KnownGap`]); what one side lacks in some runs is a gap of the run ([`RunGap`]); everything
 //! else is a difference.
 
+mod file_order;
 mod pair;
 mod records;
 mod replay;
@@ -18,9 +19,10 @@ use threadfold_core::{Block, BlockId, ConversationId, ConversationState, Json};
 
 use pair::{Pair, Run, Shared, Sides, collect_blocks, subagent_pairs};
 
+pub use file_order::EarlyLines;
 pub use replay::{Replay, replay};
 pub use run_gap::RunGap;
-pub use side::SideState;
+pub use side::{SideState, StatedOrder};
 use threadfold_convert::parity::FieldPlace;
 pub use threadfold_convert::parity::{
     Facts, KnownGap, RecordName, Side, Versions, is_within, normalize,
@@ -54,6 +56,10 @@ pub struct Comparison {
     pub explained: BTreeMap<&'static str, usize>,
     /// What one side lacks in a run like this, with the number of differences.
     pub lacking: BTreeMap<RunGap, usize>,
+    /// The files whose lines were compared in the order of their parents, because they stand in another
+    /// one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub early_lines: Vec<EarlyLines>,
     /// Fields of records that one side has and no known gap names, as `record.field`, with their number.
     ///
     /// A newer version may add them. They are reported, and do not decide the verdict.
@@ -118,7 +124,30 @@ impl Comparison {
 
 /// Compares the records of a stream with those of a transcript: the states that they fold to, and
 /// what each record states.
+///
+/// A file with lines before the lines that they continue is compared in the order that its lines
+/// state, if its version may write such files and the stream has that order and not the one in which
+/// they stand.
 pub fn compare_sides(agent: Agent, stream: &SideState, transcript: &SideState) -> Comparison {
+    let as_written = compare_as_folded(agent, stream, transcript);
+    let Some(stated) = &transcript.in_stated_order else { return as_written };
+    let run = Run::new(agent, stream, transcript);
+    if as_written.verdict() == Verdict::Equal || !agent.disorders_lines(run.version.as_deref()) {
+        return as_written;
+    }
+    let mut comparison = compare_as_folded(agent, stream, &stated.side);
+    // What is out of order may look like something that one side lacks.
+    let amount = |it: &Comparison| (it.differences.len(), it.lacking.values().sum::<usize>());
+    if amount(&comparison) >= amount(&as_written) {
+        return as_written;
+    }
+    let lines = stated.early_lines.iter().map(|it| it.lines).sum();
+    comparison.lacking.insert(RunGap::FileOrder, lines);
+    comparison.early_lines.clone_from(&stated.early_lines);
+    comparison
+}
+
+fn compare_as_folded(agent: Agent, stream: &SideState, transcript: &SideState) -> Comparison {
     let run = Run::new(agent, stream, transcript);
     let mut comparison = compare_states(&run, &stream.state, &transcript.state);
     records::compare_facts(&mut comparison, agent, &stream.facts, &transcript.facts);
@@ -166,8 +195,8 @@ fn compare_pair(comparison: &mut Comparison, pair: &Pair<'_>, shared: &Shared) {
         comparison.subagents += 1;
         compare_fields(comparison, (pair, shared), None, &object(streamed), &object(stored));
     }
-    let stream: Vec<Block> = collect_blocks(pair.stream);
-    let transcript: Vec<Block> = collect_blocks(pair.transcript);
+    let stream: Vec<Block> = collect_blocks(pair.stream.as_ref());
+    let transcript: Vec<Block> = collect_blocks(pair.transcript.as_ref());
     let sides = Sides::new(pair, &stream, &transcript, shared);
     for stored in &transcript {
         match sides.in_stream.get(&stored.id) {

@@ -12,7 +12,7 @@ use threadfold_core::{Fields, Json, SessionId};
 use crate::cursor::LogId;
 
 use fields::{FieldReader, FieldWriter};
-pub use outline::{ConverterPlace, SnapshotFooter, SnapshotOutline, TextRange};
+pub use outline::{ConverterPlace, MetadataPlace, SnapshotFooter, SnapshotOutline, TextRange};
 pub(crate) use text::{SliceText, SnapshotText};
 
 const VERSION: u32 = 1;
@@ -20,6 +20,8 @@ const VERSION: u32 = 1;
 pub(crate) const CONVERSATION: &str = "conversation";
 /// The slice of the converter's memory.
 pub(crate) const CONVERTER: &str = "converter";
+/// The slice of the session's metadata.
+pub(crate) const METADATA: &str = "metadata";
 
 /// A session at one position of its log, with all its slices.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,6 +139,11 @@ impl SliceSnapshot {
     /// Returns whether this is the slice of the converter's memory.
     pub fn is_converter(&self) -> bool {
         self.slice_type == CONVERTER
+    }
+
+    /// Returns whether this is the slice of the session's metadata.
+    pub fn is_metadata(&self) -> bool {
+        self.slice_type == METADATA
     }
 
     /// Returns the slice with its items as text.

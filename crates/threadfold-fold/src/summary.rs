@@ -90,25 +90,32 @@ impl SessionSummary {
 impl Fold {
     /// Returns the summary of the session.
     pub fn summary(&self) -> SessionSummary {
-        self.summary_with(&self.settled(), self.agent())
+        self.summary_with(&self.settled(), self.state_hash(), self.agent())
     }
 
-    /// Returns the summary of the session without copying the memory of the converter.
+    /// Returns the summary of the session without copying the memory of the converter or the state.
     pub fn into_summary(self) -> SessionSummary {
-        self.into_summary_and_settling().0
+        self.into_summary_with(|_| {})
     }
 
-    /// Returns the summary of the session as [`into_summary`](Self::into_summary) does, and the
-    /// events that follow because every source ends.
-    pub fn into_summary_and_settling(mut self) -> (SessionSummary, Vec<SessionEvent>) {
-        let agent = self.agent();
-        let events = self.end();
-        let mut settled = self.conversation().clone();
-        settled.extend(&events);
-        (self.summary_with(&settled, agent), events)
+    /// Returns the summary of the session as [`into_summary`](Self::into_summary) does, and passes
+    /// the events that follow because every source ends to `each`, in portions.
+    pub fn into_summary_with(mut self, mut each: impl FnMut(&[SessionEvent])) -> SessionSummary {
+        let (agent, hash) = (self.agent(), self.state_hash());
+        let mut settling = self.begin_settling();
+        self.end(|events| {
+            settling.apply(events);
+            each(events);
+        });
+        self.summary_with(&settling.state, hash, agent)
     }
 
-    fn summary_with(&self, settled: &ConversationState, agent: Option<Agent>) -> SessionSummary {
+    fn summary_with(
+        &self,
+        settled: &ConversationState,
+        hash: String,
+        agent: Option<Agent>,
+    ) -> SessionSummary {
         let base = SessionSummary::of(settled, self.metadata());
         let path = |is_wanted: fn(&SourceSpec) -> bool| {
             self.sources().filter(|it| is_wanted(&it.spec)).find_map(|it| it.spec.path.clone())
@@ -122,7 +129,7 @@ impl Fold {
             agent: agent.map(str::to_owned),
             is_unfinished: is_loop && next != NextStep::Done,
             path,
-            state_hash: Some(self.state_hash()),
+            state_hash: Some(hash),
             line_bytes: self.line_bytes(),
             ..base
         }

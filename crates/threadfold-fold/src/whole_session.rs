@@ -27,7 +27,7 @@ pub fn parse_transcript<'a>(
             fold_in_batches(&mut fold, agent, &[file], BATCH, |_| {});
         }
     }
-    fold.into_settled().0
+    fold.into_settled()
 }
 
 /// The transcript of a session.

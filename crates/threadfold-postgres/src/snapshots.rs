@@ -8,7 +8,8 @@ use deadpool_postgres::Object;
 use threadfold_core::SessionId;
 use threadfold_store::pack::CompressedContent;
 use threadfold_store::{
-    BlobHash, SnapshotPiece, SnapshotPieces, SnapshotWriter, StoreError, StoredSnapshot,
+    BlobHash, SnapshotEnd, SnapshotPiece, SnapshotPieces, SnapshotWriter, StoreError,
+    StoredSnapshot,
 };
 
 use crate::blobs;
@@ -192,6 +193,28 @@ pub(crate) async fn pieces(
     let hashes: Vec<BlobHash> = pieces.iter().map(|it| it.0).collect();
     let is_whole = check_manifest(&client, snapshot, &hashes).await?;
     Ok(is_whole.then_some(SnapshotPieces { generation, seq, pieces }))
+}
+
+/// Returns the end of the latest snapshot of a generation that covers no record after `until`.
+pub(crate) async fn end(
+    database: &Database,
+    session: &SessionId,
+    generation: u32,
+    until: u64,
+) -> Result<Option<SnapshotEnd>, Failure> {
+    let client = database.client().await?;
+    let found = find_latest(&client, session, generation, until).await?;
+    let Some((snapshot, seq)) = found else { return Ok(None) };
+    let select = client
+        .prepare_cached(
+            "SELECT hash FROM threadfold.snapshot_chunks
+             JOIN threadfold.blobs ON blobs.id = blob WHERE snapshot = $1
+             ORDER BY number DESC LIMIT 1",
+        )
+        .await?;
+    let row = client.query_opt(&select, &[&snapshot]).await?;
+    let last = row.map(|row| blobs::hash(&row, 0)).transpose()?;
+    Ok(Some(SnapshotEnd { generation, seq, last }))
 }
 
 /// Fails if a snapshot was written with other pieces; returns false if it was deleted meanwhile.

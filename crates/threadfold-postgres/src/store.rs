@@ -14,8 +14,8 @@ use threadfold_store::pack::{PreparedAppend, is_long};
 use threadfold_store::{
     Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, Clock, DerivedStore, Epoch,
     Finding, GarbageReport, Holder, Lease, LeaseStore, Limit, ListQuery, LogHead, LogStore,
-    Maintenance, SessionEntry, SessionPage, SnapshotPieces, SnapshotWriter, StoreError, StoreSize,
-    StoredSnapshot, Summary, TicketHash, TicketStore, TicketUse,
+    Maintenance, SessionEntry, SessionPage, SnapshotEnd, SnapshotPieces, SnapshotWriter,
+    StoreError, StoreSize, StoredSnapshot, Summary, TicketHash, TicketStore, TicketUse,
 };
 
 use crate::connect::Connector;
@@ -288,6 +288,15 @@ impl DerivedStore for PostgresStore {
         until: u64,
     ) -> Result<Option<SnapshotPieces>, StoreError> {
         self.read_with(snapshots::pieces(&self.database, session, generation, until)).await
+    }
+
+    async fn snapshot_end(
+        &self,
+        session: &SessionId,
+        generation: u32,
+        until: u64,
+    ) -> Result<Option<SnapshotEnd>, StoreError> {
+        self.read_with(snapshots::end(&self.database, session, generation, until)).await
     }
 
     async fn snapshots(&self, session: &SessionId) -> Result<Vec<(u32, u64)>, StoreError> {

@@ -8,7 +8,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
 use threadfold_store::pack::CompressedContent;
 use threadfold_store::{
-    BlobHash, SnapshotPiece, SnapshotPieces, SnapshotWriter, StoreError, StoredSnapshot,
+    BlobHash, SnapshotEnd, SnapshotPiece, SnapshotPieces, SnapshotWriter, StoreError,
+    StoredSnapshot,
 };
 
 use crate::blobs;
@@ -216,6 +217,28 @@ pub(crate) fn pieces(
     }
     check_manifest(connection, snapshot, pieces.iter().map(|it| &it.0))?;
     Ok(Some(SnapshotPieces { generation, seq, pieces }))
+}
+
+/// Returns the end of the latest snapshot of a generation that covers no record after `until`.
+pub(crate) fn end(
+    connection: &Connection,
+    session: &SessionId,
+    generation: u32,
+    until: u64,
+) -> Result<Option<SnapshotEnd>, Failure> {
+    let found = find_latest(connection, session, generation, until)?;
+    let Some((snapshot, seq)) = found else { return Ok(None) };
+    let last: Option<Option<[u8; 32]>> = connection
+        .prepare_cached(
+            "SELECT blobs.hash FROM snapshot_chunks
+             LEFT JOIN blobs ON blobs.id = snapshot_chunks.blob
+             WHERE snapshot = ?1 ORDER BY number DESC LIMIT 1",
+        )?
+        .query_row([snapshot], |row| row.get(0))
+        .optional()?;
+    let missing = || Failure::Corrupt("a piece of a snapshot is missing".to_owned());
+    let last = last.map(|it| it.map(BlobHash::from).ok_or_else(missing)).transpose()?;
+    Ok(Some(SnapshotEnd { generation, seq, last }))
 }
 
 /// Fails if a snapshot was written with other pieces.

@@ -13,8 +13,8 @@ use threadfold_store::pack::{PreparedAppend, compress, is_long};
 use threadfold_store::{
     Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, Clock, DerivedStore, Epoch,
     Finding, GarbageReport, Holder, Lease, LeaseStore, Limit, ListQuery, LogHead, LogStore,
-    Maintenance, SessionEntry, SessionPage, SnapshotPieces, SnapshotWriter, StoreError, StoreSize,
-    StoredSnapshot, Summary, TicketHash, TicketStore, TicketUse,
+    Maintenance, SessionEntry, SessionPage, SnapshotEnd, SnapshotPieces, SnapshotWriter,
+    StoreError, StoreSize, StoredSnapshot, Summary, TicketHash, TicketStore, TicketUse,
 };
 
 use crate::append;
@@ -286,6 +286,17 @@ impl DerivedStore for SqliteStore {
     ) -> Result<Option<SnapshotPieces>, StoreError> {
         let session = session.clone();
         self.read_with(move |connection| snapshots::pieces(connection, &session, generation, until))
+            .await
+    }
+
+    async fn snapshot_end(
+        &self,
+        session: &SessionId,
+        generation: u32,
+        until: u64,
+    ) -> Result<Option<SnapshotEnd>, StoreError> {
+        let session = session.clone();
+        self.read_with(move |connection| snapshots::end(connection, &session, generation, until))
             .await
     }
 

@@ -70,7 +70,8 @@ pub use maintenance::{Finding, GarbageReport, Remedy, StoreSize, Subject};
 pub use memory::MemoryStore;
 pub use query::{Limit, ListQuery, SessionPage};
 pub use snapshot::{
-    SnapshotCutter, SnapshotPiece, SnapshotPieces, SnapshotWriter, StoredSnapshot, Summary,
+    SnapshotCutter, SnapshotEnd, SnapshotPiece, SnapshotPieces, SnapshotWriter, StoredSnapshot,
+    Summary,
 };
 pub use store::{BlobStore, DerivedStore, LeaseStore, LogStore, Maintenance, Store, TicketStore};
 pub use ticket::{TicketHash, TicketUse};

@@ -20,7 +20,9 @@ use crate::lease::{Epoch, Holder, Lease};
 use crate::log::{Append, AppendReceipt, BatchId, LogHead, SessionEntry};
 use crate::maintenance::{Finding, GarbageReport, StoreSize};
 use crate::query::{Limit, ListQuery, SessionPage};
-use crate::snapshot::{SnapshotPiece, SnapshotPieces, SnapshotWriter, StoredSnapshot, Summary};
+use crate::snapshot::{
+    SnapshotEnd, SnapshotPiece, SnapshotPieces, SnapshotWriter, StoredSnapshot, Summary,
+};
 use crate::store::{BlobStore, DerivedStore, LeaseStore, LogStore, Maintenance, TicketStore};
 use crate::ticket::{TicketHash, TicketUse};
 
@@ -464,6 +466,22 @@ impl DerivedStore for MemoryStore {
         let length = |piece: &BlobHash| contents.blobs.get(piece).map(|it| it.bytes.len() as u64);
         let pieces = pieces.iter().filter_map(|piece| Some((*piece, length(piece)?)));
         Ok(Some(SnapshotPieces { generation, seq, pieces: pieces.collect() }))
+    }
+
+    async fn snapshot_end(
+        &self,
+        session: &SessionId,
+        generation: u32,
+        until: u64,
+    ) -> Result<Option<SnapshotEnd>, StoreError> {
+        let contents = self.contents();
+        let mut found =
+            contents.session(session)?.snapshots.range((generation, 0)..=(generation, until));
+        Ok(found.next_back().map(|(&(generation, seq), pieces)| SnapshotEnd {
+            generation,
+            seq,
+            last: pieces.last().copied(),
+        }))
     }
 
     async fn snapshots(&self, session: &SessionId) -> Result<Vec<(u32, u64)>, StoreError> {

@@ -46,8 +46,8 @@ mod tail;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use chunks::LONGEST_CHUNK;
 pub use chunks::chunks;
+pub(crate) use chunks::{ChunkSizes, chunks_of};
 pub use compress::{compress, decompress};
 pub use compressed::{CompressedContent, CompressedGroup};
 pub use directory::{DirectoryEntry, pack_directory, unpack_directory};

@@ -35,6 +35,17 @@ pub struct SnapshotPieces {
     pub pieces: Vec<(BlobHash, u64)>,
 }
 
+/// The end of a stored snapshot, for readers that find its other pieces by what its last one says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotEnd {
+    /// The version of the converters and the reducer that made it.
+    pub generation: u32,
+    /// The last record that it covers.
+    pub seq: u64,
+    /// The hash of its last piece; `None` if it is empty.
+    pub last: Option<BlobHash>,
+}
+
 /// A piece of a snapshot, named by its hash.
 ///
 /// A [`SnapshotCutter`] cuts equal content into equal pieces, and a store deduplicates them.

@@ -18,7 +18,9 @@ use crate::log::{Append, AppendReceipt, LogHead, SessionEntry};
 use crate::maintenance::{Finding, GarbageReport, StoreSize};
 use crate::pack::chunks;
 use crate::query::{Limit, ListQuery, SessionPage};
-use crate::snapshot::{SnapshotPiece, SnapshotPieces, SnapshotWriter, StoredSnapshot, Summary};
+use crate::snapshot::{
+    SnapshotEnd, SnapshotPiece, SnapshotPieces, SnapshotWriter, StoredSnapshot, Summary,
+};
 use crate::ticket::{TicketHash, TicketUse};
 
 /// A store of sessions.
@@ -201,6 +203,15 @@ pub trait DerivedStore: Send + Sync + 'static {
         generation: u32,
         until: u64,
     ) -> Result<Option<SnapshotPieces>, StoreError>;
+
+    /// Returns the end of the latest snapshot of a generation that covers no record after `until`.
+    /// Unlike the list of its pieces, it costs the same however many there are.
+    async fn snapshot_end(
+        &self,
+        session: &SessionId,
+        generation: u32,
+        until: u64,
+    ) -> Result<Option<SnapshotEnd>, StoreError>;
 
     /// Returns the generation and the last record of each snapshot of a session, in order.
     async fn snapshots(&self, session: &SessionId) -> Result<Vec<(u32, u64)>, StoreError>;

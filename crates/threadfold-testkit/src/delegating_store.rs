@@ -11,8 +11,8 @@ use threadfold_fold::{LogId, StoredRecord};
 use threadfold_store::{
     Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, DerivedStore, Epoch, Finding,
     GarbageReport, Holder, Lease, LeaseStore, Limit, ListQuery, LogHead, LogStore, Maintenance,
-    SessionEntry, SessionPage, SnapshotPiece, SnapshotPieces, SnapshotWriter, Store, StoreError,
-    StoreSize, StoredSnapshot, Summary, TicketHash, TicketStore, TicketUse,
+    SessionEntry, SessionPage, SnapshotEnd, SnapshotPiece, SnapshotPieces, SnapshotWriter, Store,
+    StoreError, StoreSize, StoredSnapshot, Summary, TicketHash, TicketStore, TicketUse,
 };
 
 /// A method of a store.
@@ -36,6 +36,7 @@ pub enum StoreCall {
     FinishSnapshot,
     Snapshot,
     SnapshotPieces,
+    SnapshotEnd,
     Snapshots,
     DeleteDerived,
     PutSummary,
@@ -202,6 +203,16 @@ impl<H: StoreHooks> DerivedStore for DelegatingStore<H> {
     ) -> Result<Option<SnapshotPieces>, StoreError> {
         let pieces = self.inner.snapshot_pieces(session, generation, until);
         forward!(self.hooks, SnapshotPieces, pieces)
+    }
+
+    async fn snapshot_end(
+        &self,
+        session: &SessionId,
+        generation: u32,
+        until: u64,
+    ) -> Result<Option<SnapshotEnd>, StoreError> {
+        let end = self.inner.snapshot_end(session, generation, until);
+        forward!(self.hooks, SnapshotEnd, end)
     }
 
     async fn snapshots(&self, session: &SessionId) -> Result<Vec<(u32, u64)>, StoreError> {

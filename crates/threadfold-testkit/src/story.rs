@@ -293,10 +293,11 @@ fn header(subagent: &SubagentRef<'_>) -> String {
     // The subagent's own id, then its call: the name that it is shown under depends on which of
     // its names came first.
     let call = shown.runs.first().map(|run| &run.tool_use_id).or(shown.tool_use_id.as_ref());
+    let conversation = subagent.conversation_id();
     let name = match (&shown.agent_id, call) {
         (Some(agent), _) => agent.as_str(),
         (None, Some(call)) => call.as_str(),
-        (None, None) => subagent.conversation_id().as_str(),
+        (None, None) => conversation.as_str(),
     };
     let mut out = format!("[{name}");
     if shown.unplaced {

@@ -97,6 +97,7 @@ const PLAIN: &[&str] = &[
     "Verdict",
     "Difference",
     "Comparison",
+    "EarlyLines",
 ];
 
 pub(super) fn types(items: &Items) -> Result<String> {

@@ -1226,8 +1226,21 @@ export interface Comparison {
   readonly explained: { readonly [name: string]: number };
   /** What one side lacks in a run like this, with the number of differences. */
   readonly lacking: { readonly [name: string]: number };
+  /**
+   * The files whose lines were compared in the order of their parents, because they stand in another
+   * one.
+   */
+  readonly earlyLines?: readonly EarlyLines[];
   /** Fields of records that one side has and no known gap names, as `record.field`, with their number. */
   readonly unlisted?: { readonly [name: string]: number };
+}
+
+/** A file with lines that precede the line which they name as their parent. */
+export interface EarlyLines {
+  /** The file's name within the session. */
+  readonly file: string;
+  /** How many lines precede their parent. */
+  readonly lines: number;
 }
 
 /** A block that a source reports: the state adds its conversation. */

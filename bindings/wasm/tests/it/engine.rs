@@ -15,6 +15,7 @@ pub(crate) struct Wasm {
 
 /// Compiling takes longer than most tests, so a process does it once for each module.
 static FULL: OnceLock<(Engine, Module)> = OnceLock::new();
+static VERIFY: OnceLock<(Engine, Module)> = OnceLock::new();
 static CORE: OnceLock<(Engine, Module)> = OnceLock::new();
 
 fn compile(name: &str) -> (Engine, Module) {
@@ -26,7 +27,12 @@ fn compile(name: &str) -> (Engine, Module) {
 }
 
 impl Wasm {
-    /// Starts the module with everything.
+    /// Starts the module that compares.
+    pub(crate) fn verify() -> Self {
+        Self::start(VERIFY.get_or_init(|| compile("threadfold-verify.wasm")))
+    }
+
+    /// Starts the module with converters.
     pub(crate) fn full() -> Self {
         Self::start(FULL.get_or_init(|| compile("threadfold.wasm")))
     }

@@ -129,7 +129,7 @@ fn a_format_is_detected() {
 
 #[test]
 fn a_stream_is_compared_with_its_transcript() {
-    let mut wasm = Wasm::full();
+    let mut wasm = Wasm::verify();
     let folder = data().join("claude/subagent");
     let pairs = threadfold_testkit::parity_pairs::read_pairs(&folder).unwrap();
     let pair = &pairs[0];

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use crate::measure::{Cost, Reader, run};
 use crate::table::{Row, print_row};
 
-const CCUSAGE: &str = "ccusage@20.0.26";
+/// The last version without a native program of its own, which the registry may lack.
+const CCUSAGE: &str = "ccusage@18.0.11";
 const AGENTSVIEW: &str = "agentsview==0.46.1";
 
 /// Returns all files below a folder, with their sizes.
@@ -93,6 +94,8 @@ fn agentsview(folder: &Path, claude: &Path) -> io::Result<Cost> {
     }
     let mut command = Command::new(venv.join("bin/agentsview"));
     command.arg("sync").env("CLAUDE_PROJECTS_DIR", claude.join("projects"));
+    // Without a server in the background, whose cost would not be counted and which would stay.
+    command.env("AGENTSVIEW_NO_DAEMON", "1");
     command.env("AGENTSVIEW_DATA_DIR", data).env("HOME", folder);
     run(&mut command, Reader::All)
 }

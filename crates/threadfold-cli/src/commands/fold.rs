@@ -57,9 +57,7 @@ pub(crate) fn run(args: &FoldArgs) -> Result<(), CommandError> {
     waiter.shut_down();
     let mut printer = lock(&printer);
     let FoldedInput { fold, name, is_pipe } = folded;
-    let (settled, ending) = fold.into_settled();
-    printer.events(&ending, 0);
-    drop(ending);
+    let settled = fold.into_settled_with(|ending| printer.events(ending, 0));
     std::mem::replace(&mut printer.failure, Ok(()))?;
     printer.check_reached(&name)?;
     let state = match printer.state.take() {

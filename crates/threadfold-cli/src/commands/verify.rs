@@ -325,6 +325,10 @@ fn print(
     for (lack, count) in &comparison.lacking {
         writeln!(out, "  lacking: {} ({count})", lack.description())?;
     }
+    for early in &comparison.early_lines {
+        let lines = count(early.lines, "line", "lines");
+        writeln!(out, "    in `{}`: {lines}", printable(&early.file))?;
+    }
     for (gap, count) in &comparison.explained {
         writeln!(out, "  explained: {gap} ({count})")?;
     }

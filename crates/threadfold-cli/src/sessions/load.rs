@@ -24,7 +24,7 @@ impl LoadedSession {
     pub(crate) fn of(fold: Fold) -> Self {
         let (metadata, records) = (fold.metadata().clone(), fold.seq());
         let parts = PartsOnDisk::default();
-        Self { state: fold.into_settled().0, metadata, records, parts }
+        Self { state: fold.into_settled(), metadata, records, parts }
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn load_stored(
     let parts = loaded.parts.clone();
     let state = match at {
         Some(_) => loaded.fold.conversation().clone(),
-        None => loaded.fold.into_settled().0,
+        None => loaded.fold.into_settled(),
     };
     Ok(LoadedSession { state, metadata, records: head, parts })
 }

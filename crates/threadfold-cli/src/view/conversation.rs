@@ -64,7 +64,7 @@ impl<W: Write> Drawing<'_, W> {
         let mut is_inactive = false;
         let outer = self.page.base();
         for (position, block) in blocks.iter().enumerate() {
-            if is_answer(&block, blocks) || self.fold_away(&block) {
+            if is_answer(&block, &blocks) || self.fold_away(&block) {
                 continue;
             }
             if block.inactive != is_inactive {
@@ -72,8 +72,8 @@ impl<W: Write> Drawing<'_, W> {
                 self.turn_off_path(is_inactive, outer)?;
                 telling = DrawState::default();
             }
-            let model = models.at(position, blocks);
-            let results = results_of(&block, blocks);
+            let model = models.at(position, &blocks);
+            let results = results_of(&block, &blocks);
             self.draw_next(&mut telling, &block, model, &results, (teller, depth))?;
         }
         if is_inactive {
@@ -151,14 +151,14 @@ impl<W: Write> Drawing<'_, W> {
 ///
 /// Looked up for each call: a session may be larger than memory, and only its first lines may be
 /// looked at.
-fn results_of(block: &Block, blocks: Blocks<'_>) -> Results {
+fn results_of(block: &Block, blocks: &Blocks<'_>) -> Results {
     let BlockBody::ToolUse(call) = &block.body else { return Results::new() };
     let result = blocks.result(&call.tool_use_id);
     result.map(|it| (call.tool_use_id.clone(), it.into_owned())).into_iter().collect()
 }
 
 /// Returns whether a block is drawn with its call.
-fn is_answer(block: &Block, blocks: Blocks<'_>) -> bool {
+fn is_answer(block: &Block, blocks: &Blocks<'_>) -> bool {
     let BlockBody::ToolResult(result) = &block.body else { return false };
     blocks.call(&result.tool_use_id).is_some()
 }
@@ -172,14 +172,14 @@ struct ModelAhead {
 }
 
 impl ModelAhead {
-    fn at(&mut self, position: usize, blocks: Blocks<'_>) -> Option<Arc<str>> {
+    fn at(&mut self, position: usize, blocks: &Blocks<'_>) -> Option<Arc<str>> {
         if position >= self.until {
             self.look_ahead(position, blocks);
         }
         self.model.clone()
     }
 
-    fn look_ahead(&mut self, start: usize, blocks: Blocks<'_>) {
+    fn look_ahead(&mut self, start: usize, blocks: &Blocks<'_>) {
         self.model = None;
         self.until = start;
         while let Some(block) = blocks.get(self.until) {

@@ -41,7 +41,14 @@ impl<W: Write> Drawing<'_, W> {
         } else {
             let line = NoticeLine::of(&notice.subtype, &text);
             let separator = if line.words.is_empty() { "" } else { ": " };
-            self.one_line(&format!("· {}{separator}", line.name), &line.words)?;
+            let name = format!("· {}{separator}", line.name);
+            let whole = Span::new(&format!("{name}{}", line.words), DIM);
+            // A sentence is worth a second line: without its end it says nothing.
+            if notice.subtype.as_ref() == "notice" && whole.width() <= 2 * self.page.width() {
+                self.page.hanging(&[whole], 2)?;
+            } else {
+                self.one_line(&name, &line.words)?;
+            }
         }
         if self.shown.is_full { self.below(&text) } else { Ok(()) }
     }

@@ -46,7 +46,7 @@ impl<W: Write> Drawing<'_, W> {
             ending.words = joined(words);
         }
         self.call_line("Agent", &Summary::Words(one_line(&summary)), &ending)?;
-        let is_new = subagent.is_some_and(|it| self.drawn.insert(it.conversation_id().clone()));
+        let is_new = subagent.is_some_and(|it| self.drawn.insert(it.conversation_id()));
         if !is_shown {
             subagent.into_iter().for_each(|it| self.pass_over(it));
             return Ok(());
@@ -79,7 +79,7 @@ impl<W: Write> Drawing<'_, W> {
             for block in blocks.iter() {
                 if let BlockBody::Subagent(call) = &block.body
                     && let Some(below) = called(state, call)
-                    && self.drawn.insert(below.conversation_id().clone())
+                    && self.drawn.insert(below.conversation_id())
                 {
                     left.push(below.blocks());
                 }

@@ -24,7 +24,7 @@ impl<W: Write> Drawing<'_, W> {
             .state
             .subagents()
             .into_iter()
-            .filter(|it| !self.drawn.contains(it.conversation_id()) && has_content(*it));
+            .filter(|it| !self.drawn.contains(&it.conversation_id()) && has_content(*it));
         let (internal, unplaced): (Vec<SubagentRef<'_>>, Vec<_>) =
             left.partition(SubagentRef::is_internal);
         let title = ["subagent whose caller is unknown", "subagents whose caller is unknown"];
@@ -45,7 +45,7 @@ impl<W: Write> Drawing<'_, W> {
         self.page.wide(&[Span::new(&count(subagents.len(), one, many), ODD)])?;
         for subagent in subagents {
             // A subagent before it may have called this one.
-            if self.drawn.insert(subagent.conversation_id().clone()) {
+            if self.drawn.insert(subagent.conversation_id()) {
                 self.uncalled_one(*subagent)?;
             }
         }

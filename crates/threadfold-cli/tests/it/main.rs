@@ -37,6 +37,7 @@ mod opencode;
 mod opencode_forms;
 mod opencode_hostile;
 mod opencode_newer;
+mod opening_cost;
 mod pager;
 mod pipes;
 #[cfg(unix)]

@@ -17,13 +17,25 @@ pub(crate) struct Work {
 
 /// Runs the program to its end, and returns what it read and wrote.
 pub(crate) fn work(command: &Command) -> Work {
+    work_with(command, r#""$@" > "$out""#)
+}
+
+/// Runs the program until it has printed a screen, and returns what it read and wrote.
+pub(crate) fn work_of_screen(command: &Command) -> Work {
+    work_with(command, r#""$@" | head -n 50 > "$out""#)
+}
+
+/// Runs the program by a line of shell script, and returns what it read and wrote.
+fn work_with(command: &Command, line: &str) -> Work {
     let folder = tempfile::tempdir().unwrap();
     let [out, counters] = ["out", "counters"].map(|name| folder.path().join(name));
     // The counters of a shell include those of a program that it has waited for.
-    let script = r#"out=$1; counters=$2; shift 2; "$@" > "$out"; code=$?
-        cat /proc/$$/io > "$counters"; exit $code"#;
+    let script = format!(
+        r#"out=$1; counters=$2; shift 2; {line}; code=$?
+        cat /proc/$$/io > "$counters"; exit $code"#
+    );
     let mut shell = Command::new("sh");
-    shell.args(["-c", script, "sh"]).args([&out, &counters]);
+    shell.args(["-c", &script, "sh"]).args([&out, &counters]);
     shell.arg(command.get_program()).args(command.get_args());
     shell.current_dir(command.get_current_dir().unwrap());
     for (name, value) in command.get_envs() {

@@ -4,7 +4,6 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::ClaudeConverter;
-use super::known_gaps;
 use super::layout::{self, belongs_to, is_session_name};
 use crate::agent::{AgentModule, OrderedFile, SessionFile};
 use crate::bundle::{self, unpack};
@@ -27,7 +26,6 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
     title_marks: &["-title\""],
     has_one_main_file: true,
     reading_order,
-    parity: known_gaps::TABLE,
 });
 
 const FORMATS: &[Format] = &[

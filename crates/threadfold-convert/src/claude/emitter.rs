@@ -56,6 +56,11 @@ impl Emitter<'_> {
         self.out.push(SessionEvent { payload, context, unknown_fields: UnknownFields::default() });
     }
 
+    /// Makes room for exactly so many more events.
+    pub(super) fn reserve(&mut self, events: usize) {
+        self.out.reserve_exact(events);
+    }
+
     /// Emits an event for another conversation.
     pub(super) fn emit_in(&mut self, conversation: &ConversationId, payload: Payload) {
         let context = self.context(conversation);

@@ -105,6 +105,7 @@ impl FactReader for Reader {
                 self.read(&record, true);
             }
             FeedKind::Subagent(agent) => {
+                self.facts.evidence.subagent_files.insert(agent.bare().to_owned());
                 self.compare_agent(agent.bare(), &record);
                 self.read(&record, false);
             }

@@ -6,11 +6,10 @@ use std::sync::LazyLock;
 
 use threadfold_core::{Block, BlockBody, Json};
 
-use super::{cross_check, facts};
-use crate::agent::ParityTable;
-use crate::parity::{BlockPlace, KnownGap, RecordName, Side, Versions, parse};
+use super::{cross_check, facts, line_place};
+use crate::parity::{BlockPlace, KnownGap, ParityTable, RecordName, Side, Versions, parse};
 
-pub(super) const TABLE: ParityTable = ParityTable {
+pub(crate) const TABLE: ParityTable = ParityTable {
     known_gaps: || &KNOWN_GAPS,
     explain_block,
     explain_field,
@@ -32,10 +31,16 @@ pub(super) const TABLE: ParityTable = ParityTable {
     stores_subagents_apart: false,
     loses_end_at_kill: true,
     loses_end_at_signal: Some(Versions::seen("2.1.50", "2.1.325").after("2.0.76")),
+    loses_subagents_at_exit: Some(
+        Versions::seen("2.1.50", "2.1.50").after("2.1.30").before("2.1.75"),
+    ),
+    // Sessions of 2.1.105 to 2.1.129 have such lines as well.
+    disorders_lines: Some(Versions::seen("2.1.50", "2.1.50").after("2.1.30").before("2.1.160")),
     omits_background: Some(Versions::seen("2.1.50", "2.1.100").after("2.0.76").before("2.1.160")),
     loses_results_at_cut: None,
     omits_after_interruption: None,
     is_unnamed: None,
+    line_place: Some(line_place::line_place),
     field_gap: |_| None,
 };
 

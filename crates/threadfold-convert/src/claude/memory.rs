@@ -2,7 +2,7 @@
 //!
 //! It is serialized into snapshots, so the JSON names of fields never change.
 
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -10,34 +10,11 @@ use serde::{Deserialize, Serialize};
 use threadfold_core::{BlockId, ConversationId, Json, Placement, ToolUseId};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::key_map::KeyMap;
 use super::repeated_history::RepeatedHistory;
+use super::turn_tree::Turns;
 use super::waiting::{Openings, WaitingCalls};
 use crate::hash_map::{Map, NameHasher};
-
-/// A map whose keys are hashes, which need not be hashed again, in the order of insertion: a
-/// snapshot of it begins like the one before, and deduplicated pieces of it are stored once.
-pub(super) type HashKeyMap<V> = IndexMap<u128, V, BuildHasherDefault<KeyHasher>>;
-
-/// Returns both halves of a key as one number.
-#[derive(Clone, Default)]
-pub(super) struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        // Keys are written as numbers; anything else is mixed in byte by byte.
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u128(&mut self, key: u128) {
-        self.0 ^= (key >> 64) as u64 ^ key as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
 
 /// What the converter remembers between records.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -55,8 +32,7 @@ pub(super) struct Memory {
     /// The first prompt in each subagent's own file.
     pub(super) openings: Openings,
     /// Conversations of subagents whose lines are in the main file, by the `uuid` of each line.
-    #[serde(with = "crate::pairs::in_order")]
-    pub(super) sidechains: HashKeyMap<ConversationId>,
+    pub(super) sidechains: KeyMap<ConversationId>,
     /// The last reported working directory and version, so that only changes are reported.
     #[serde(rename = "told")]
     pub(super) reported: [Option<Arc<str>>; 2],
@@ -70,8 +46,8 @@ pub(super) struct Memory {
     #[serde(default)]
     pub(super) retellings: RepeatedHistory,
     /// Calls without an id, by the line that contains the only one.
-    #[serde(with = "crate::pairs::in_order", default)]
-    pub(super) nameless: HashKeyMap<Arc<str>>,
+    #[serde(default)]
+    pub(super) nameless: KeyMap<Arc<str>>,
     /// Ends of runs that are not known yet, by the call, else by the subagent's id.
     #[serde(with = "crate::pairs", default)]
     pub(super) ends: Map<Arc<str>, PendingEnd>,
@@ -105,8 +81,7 @@ pub(super) struct Side {
     #[serde(with = "crate::pairs::in_order")]
     pub(super) counts: IndexMap<Arc<str>, u64, BuildHasherDefault<NameHasher>>,
     /// Known lines, by [`key`].
-    #[serde(with = "crate::pairs::in_order")]
-    pub(super) lines: HashKeyMap<LineEntry>,
+    pub(super) lines: KeyMap<LineEntry>,
     /// Streamed blocks that no `assistant` line has confirmed yet.
     pub(super) previews: Vec<Preview>,
     /// The message that is streaming, in each conversation.
@@ -140,126 +115,6 @@ pub(super) struct LineEntry {
 
 fn is_zero(number: &u32) -> bool {
     *number == 0
-}
-
-/// The turns of a conversation, as a file records them.
-///
-/// A turn is a prompt with everything that follows it; turns form a tree, because a person can
-/// rewind or edit.
-#[derive(Debug, Default, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Turns {
-    /// The turn that each turn continues; turn 0 is everything before the first prompt.
-    pub(super) from: Vec<u32>,
-    /// The parent line of each prompt, as [`short_key`]: two prompts with one parent are an edit,
-    /// not a rewind.
-    pub(super) parents: Vec<u64>,
-    /// The model has answered since the latest prompt.
-    pub(super) answered: bool,
-    /// What makes looking up fast; computed from the fields above.
-    #[serde(skip)]
-    lookup: Option<Box<TurnLookup>>,
-}
-
-/// How many turns are walked through as fast as they are looked up. Most subagents have one.
-const FEW_TURNS: usize = 8;
-
-/// Answers questions about turns without walking through all of them.
-#[derive(Debug, Default, Clone)]
-struct TurnLookup {
-    /// For each turn, from turn 0: how many turns it continues, and an earlier one of those. The
-    /// distances are chosen so that any of them is found in a logarithmic number of jumps.
-    jumps: Vec<(u32, u32)>,
-    /// The parents of all prompts.
-    parents: Map<u64, ()>,
-}
-
-impl TurnLookup {
-    fn push(&mut self, from: u32, parent: u64) {
-        if self.jumps.is_empty() {
-            self.jumps.push((0, 0));
-        }
-        let (depth, near) = self.jumps[from as usize];
-        let (near_depth, far) = self.jumps[near as usize];
-        let is_even = depth - near_depth == near_depth - self.jumps[far as usize].0;
-        self.jumps.push((depth + 1, if is_even { far } else { from }));
-        self.parents.insert(parent, ());
-    }
-}
-
-impl Turns {
-    /// Returns the turn of the latest prompt.
-    pub(super) fn current(&self) -> u32 {
-        self.from.len() as u32
-    }
-
-    /// Adds the turn of a prompt that continues `from`, and returns its number.
-    pub(super) fn begin(&mut self, from: u32, parent: Option<u128>) -> u32 {
-        if self.from.is_empty() {
-            self.from.reserve_exact(1);
-            self.parents.reserve_exact(1);
-        }
-        self.from.push(from);
-        self.parents.push(short_key(parent));
-        if self.from.len() > FEW_TURNS {
-            // The first time, and after a restore, all turns are new to the lookup.
-            let lookup = self.lookup.get_or_insert_default();
-            let known = lookup.jumps.len().saturating_sub(1);
-            for (from, parent) in self.from[known..].iter().zip(&self.parents[known..]) {
-                lookup.push(*from, *parent);
-            }
-        }
-        self.answered = false;
-        self.current()
-    }
-
-    /// Lets `turn` continue the one before it, whatever it continued.
-    pub(super) fn rejoin(&mut self, turn: u32) {
-        let Some(before) = turn.checked_sub(1) else { return };
-        if let Some(from) = self.from.get_mut(before as usize) {
-            *from = before;
-        }
-        // The rest is looked up again when the next turn begins.
-        if let Some(lookup) = &mut self.lookup {
-            lookup.jumps.truncate(turn as usize);
-        }
-    }
-
-    /// Returns whether there is one prompt, and no line above it.
-    pub(super) fn is_first_alone(&self) -> bool {
-        self.parents == [0]
-    }
-
-    /// Returns whether a prompt hangs below this line.
-    pub(super) fn has_prompt_below(&self, parent: Option<u128>) -> bool {
-        let parent = short_key(parent);
-        match self.complete_lookup() {
-            Some(lookup) => lookup.parents.contains_key(&parent),
-            None => self.parents.contains(&parent),
-        }
-    }
-
-    /// Returns whether `turn` is on the path from the first turn to the latest prompt.
-    pub(super) fn is_active(&self, turn: u32) -> bool {
-        let lookup = self.complete_lookup();
-        let mut at = self.current();
-        // A turn continues an earlier one, so the numbers fall and the loop ends.
-        while at > turn {
-            let jump = lookup.map_or(0, |it| it.jumps[at as usize].1);
-            at = if jump >= turn && jump > 0 { jump } else { self.from[at as usize - 1] };
-        }
-        at == turn
-    }
-
-    fn complete_lookup(&self) -> Option<&TurnLookup> {
-        self.lookup.as_deref().filter(|it| it.jumps.len() == self.from.len() + 1)
-    }
-}
-
-/// Returns part of a line's key; 0 if there is no line. A session may have very many prompts of a
-/// few bytes, so little is held of each.
-fn short_key(line: Option<u128>) -> u64 {
-    line.map_or(0, |key| (key as u64).max(1))
 }
 
 /// A streamed block that is not confirmed yet.

@@ -14,7 +14,8 @@ use threadfold_core::{
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::emitter::Emitter;
-use super::memory::{HashKeyMap, key};
+use super::key_map::KeyMap;
+use super::memory::key;
 use super::wire::{ContentBlock, Line};
 use crate::hash_map::Map;
 
@@ -24,11 +25,9 @@ use crate::hash_map::Map;
 pub(super) struct RepeatedHistory {
     /// What was read, by hash: where a text is within its message, and the words of a call or a
     /// result.
-    #[serde(with = "crate::pairs::in_order")]
-    known: HashKeyMap<u64>,
+    known: KeyMap<u64>,
     /// The telling that each message belongs to, by hash; those of the first one are left out.
-    #[serde(with = "crate::pairs::in_order")]
-    messages: HashKeyMap<u32>,
+    messages: KeyMap<u32>,
     #[serde(with = "crate::pairs")]
     conversations: Map<ConversationId, ConversationRepetition>,
     /// The number of the latest telling.
@@ -164,7 +163,7 @@ pub(super) fn compare_text(
     if is_repeated {
         return known.get(&name).copied();
     }
-    known.entry(name).or_insert(index);
+    known.insert_if_free(name, index);
     None
 }
 

@@ -44,7 +44,7 @@ pub(super) fn convert(
             let turn = turn_of(emitter, line);
             deactivate_left_turn(emitter, turn);
             let conversation = emitter.conversation.clone();
-            emitter.memory.files.turns.entry(conversation).or_default().answered = true;
+            emitter.memory.files.turns.entry(conversation).or_default().answer();
             remember_line(emitter, line, first, turn);
             emit_known_subagents(emitter, line);
         }

@@ -25,7 +25,7 @@ pub(super) fn begin_turn(emitter: &mut Emitter<'_>, line: &Line<'_>) -> u32 {
         (Some(above), _) => above.turn.min(current),
         // The very first prompt has no parent; a second one without parent, before any answer,
         // replaces it.
-        (None, None) if !turns.answered && turns.is_first_alone() => 0,
+        (None, None) if !turns.is_answered() && turns.is_first_alone() => 0,
         // The parent is unknown, as in a truncated file: assume that the prompt continues.
         _ => current,
     };
@@ -95,7 +95,8 @@ pub(super) fn remember_line(
     };
     let index = next.unwrap_or(0).saturating_sub(count);
     // A repeated line keeps its first entry: its turn does not change.
-    files.lines.entry(key(uuid)).or_insert(LineEntry { block, turn, index, telling, retold });
+    let entry = LineEntry { block, turn, index, telling, retold };
+    files.lines.insert_if_free(key(uuid), entry);
 }
 
 /// Remembers a line without blocks: it can still be the parent of others.

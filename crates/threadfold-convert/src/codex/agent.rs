@@ -1,8 +1,8 @@
 //! Codex's row of the table of agents.
 
+use super::CodexConverter;
 use super::layout::{self, RolloutRole};
 use super::wire::{Line, Object};
-use super::{CodexConverter, known_gaps};
 use crate::agent::{AgentModule, OrderedFile, SessionFile};
 use crate::bundle::{self, BundleStart};
 use crate::{Agent, FeedKind, Format, Shape, memory};
@@ -26,7 +26,6 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
     title_marks: &["thread_name"],
     has_one_main_file: false,
     reading_order,
-    parity: known_gaps::TABLE,
 });
 
 const FORMATS: &[Format] = &[

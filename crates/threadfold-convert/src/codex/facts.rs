@@ -1,6 +1,7 @@
 //! States what Codex's records say, field by field.
 
 mod canonical;
+mod collaboration;
 mod contents;
 mod events;
 mod kinds;
@@ -10,6 +11,7 @@ mod model_order;
 mod outputs;
 mod printed;
 mod stored;
+mod unlisted;
 mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,14 +19,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use threadfold_core::Json;
 
+use collaboration::Collaboration;
 use live::Live;
 use mentions::Mentions;
 use outputs::Outputs;
 use printed::PrintedFacts;
 use stored::StoredFacts;
+use unlisted::UnlistedCalls;
 
+use crate::codex::wire::with_underscores;
 use crate::parity::{FactReader, Facts, RecordName};
 use crate::record::{FeedKind, FeedLine};
+
+pub(super) use collaboration::call_of;
 
 /// Returns a reader of facts.
 pub(super) fn reader() -> Box<dyn FactReader> {
@@ -56,7 +63,11 @@ struct Reader {
     live: Live,
     printed: PrintedFacts,
     outputs: Outputs,
+    collaboration: Collaboration,
     stored: StoredFacts,
+    unlisted: UnlistedCalls,
+    /// The turn of the file that runs.
+    stored_turn: String,
     /// The stream has lines of `codex exec`.
     has_printed: bool,
     is_reading_file: bool,
@@ -88,7 +99,9 @@ impl FactReader for Reader {
         self.facts.has_ended = self.open_turns.is_empty();
         std::mem::take(&mut self.mentions).finish(&mut self.facts);
         std::mem::take(&mut self.live).finish(&mut self.facts);
+        std::mem::take(&mut self.printed).finish(&mut self.facts);
         std::mem::take(&mut self.outputs).finish(&mut self.facts);
+        std::mem::take(&mut self.collaboration).finish(&mut self.facts);
         // What was stored in a turn that was cut off need not be reported.
         if !self.is_reading_file {
             for (thread, turn) in std::mem::take(&mut self.open_turns) {
@@ -123,8 +136,10 @@ impl Reader {
         if text(record, "type").is_some() {
             self.has_printed = true;
             self.printed.read(&mut self.facts, record);
+            self.unlisted.read_printed(&mut self.facts, record);
             if text(record, "type") == Some("item.completed") {
                 self.outputs.read_item(&mut self.facts, &record["item"]);
+                self.collaboration.read_item(&mut self.facts, &self.thread, &record["item"]);
             }
             self.read_printed(record);
             return;
@@ -146,6 +161,7 @@ impl Reader {
             return;
         }
         self.live.read(&mut self.facts, message);
+        self.unlisted.read_sent(&mut self.facts, method, &message["params"]);
         self.read_sent(method, &message["params"]);
     }
 
@@ -263,9 +279,11 @@ impl Reader {
                 }
                 contents::state_streamed(&mut self.facts, item, &thread);
                 self.outputs.read_item(&mut self.facts, item);
+                self.collaboration.read_item(&mut self.facts, &thread, item);
                 if text(item, "type") == Some("agentMessage") {
                     let words = text(item, "text").unwrap_or("");
                     contents::state_spoken(&mut self.facts, words, item);
+                    contents::state_phase(&mut self.facts, words, item);
                     let phase = RecordName::new("response_phase", text(item, "id").unwrap_or(""));
                     self.facts.set(&phase, "phase", &item["phase"]);
                 }
@@ -361,8 +379,17 @@ impl Reader {
         self.facts.agree(&record, "message", &error["message"]);
         let kind = error.get("codexErrorInfo").or_else(|| error.get("codex_error_info"));
         // A kind with details is spelled in two ways.
-        if kind.is_none_or(|it| !it.is_object()) {
-            let kind = kind.and_then(Value::as_str).map(crate::codex::wire::with_underscores);
+        if let Some(Value::Object(details)) = kind {
+            let spelled = details.iter().map(|(name, details)| {
+                let details = details.as_object().into_iter().flatten();
+                let details = details.map(|(name, value)| (with_underscores(name), value.clone()));
+                (with_underscores(name), Value::Object(details.collect()))
+            });
+            // As one text, so that a missing detail is another value.
+            let spelled = Value::Object(spelled.collect()).to_string();
+            self.facts.agree(&record, "kind", &Value::from(spelled));
+        } else {
+            let kind = kind.and_then(Value::as_str).map(with_underscores);
             // The app-server has no word for it, which 0.169 stores.
             let kind = kind.map(|it| match it.as_str() {
                 "invalid_prompt" if self.is_reading_file => "other".to_owned(),
@@ -543,20 +570,27 @@ impl Reader {
                 self.state_session(thread);
             }
         }
+        let thread = subagent.unwrap_or(&self.thread);
+        self.collaboration.read_stored(&mut self.facts, thread, record);
         let passed = &payload["internal_chat_message_metadata_passthrough"];
         let is_context = text(record, "type") == Some("turn_context");
         let turn = text(if is_context { payload } else { passed }, "turn_id");
         if let Some(turn) = turn {
             contents::state(&mut self.facts, "turn", turn);
+            self.stored_turn = turn.to_owned();
         }
         let call = text(payload, "call_id").map(str::to_owned);
         match text(payload, "type").unwrap_or("") {
             "function_call" | "custom_tool_call" => {
                 self.outputs.read_call(payload);
+                if subagent.is_none() {
+                    self.unlisted.read_call(payload);
+                }
                 self.together.extend(call);
             }
             "function_call_output" | "custom_tool_call_output" => {
                 self.outputs.read_output(&mut self.facts, payload);
+                self.unlisted.read_output(&mut self.facts, &self.stored_turn, payload);
                 self.note_parallel();
             }
             // Live views do not report how the turn of a review ends, or one that ended with its caller.

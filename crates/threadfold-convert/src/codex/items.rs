@@ -1,5 +1,6 @@
 //! Items: what all three views report of a turn, in one form.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -24,11 +25,20 @@ pub(super) enum Stage {
 }
 
 /// Returns the name of the tool that an item is a call of; nothing if it is no call.
-pub(super) fn tool_name(item: &Item<'_>) -> Option<String> {
-    Some(match item.kind {
-        ItemKind::Command if is_of_user(item) => "user_shell".to_owned(),
-        ItemKind::Command => "exec_command".to_owned(),
-        ItemKind::FileChange => "apply_patch".to_owned(),
+pub(super) fn tool_name(item: &Item<'_>) -> Option<Cow<'static, str>> {
+    let fixed = match item.kind {
+        ItemKind::Command if is_of_user(item) => Some("user_shell"),
+        ItemKind::Command => Some("exec_command"),
+        ItemKind::FileChange => Some("apply_patch"),
+        ItemKind::WebSearch => Some("web_search"),
+        ItemKind::ImageView => Some("view_image"),
+        ItemKind::ImageGeneration => Some("image_generation"),
+        _ => None,
+    };
+    if let Some(name) = fixed {
+        return Some(Cow::Borrowed(name));
+    }
+    Some(Cow::Owned(match item.kind {
         ItemKind::Mcp => {
             let invocation = item.fields().object("invocation");
             let field = |name| item.text(name).or_else(|| invocation.as_ref()?.text(name));
@@ -42,11 +52,8 @@ pub(super) fn tool_name(item: &Item<'_>) -> Option<String> {
             "wait" => "wait_agent".to_owned(),
             other => other.to_owned(),
         },
-        ItemKind::WebSearch => "web_search".to_owned(),
-        ItemKind::ImageView => "view_image".to_owned(),
-        ItemKind::ImageGeneration => "image_generation".to_owned(),
         _ => return None,
-    })
+    }))
 }
 
 /// Returns whether a person ran the command, and not the model.
@@ -88,9 +95,14 @@ pub(super) fn call_of(item: &Item<'_>, id: &str, name: &str) -> CallReport {
         name: name.into(),
         input: tool_input(item),
         script: item.script().filter(|_| item.kind == ItemKind::Command).map(Into::into),
-        is_rejected: item.text("status").as_deref() == Some("declined"),
+        is_rejected: is_rejected(item),
         is_unlisted: false,
     }
+}
+
+/// Returns whether a person did not let the call run.
+fn is_rejected(item: &Item<'_>) -> bool {
+    item.text("status").as_deref() == Some("declined")
 }
 
 /// Returns the result of a call as its item reports it.
@@ -178,10 +190,12 @@ pub(super) fn convert_call(emitter: &mut Emitter<'_>, item: &Item<'_>, stage: St
     if item.kind == ItemKind::WebSearch {
         return convert_search(emitter, item, &id, stage);
     }
-    let call = call_of(item, &id, &name);
     let known = emitter.thread().calls.get(&*id).cloned();
+    // Most items follow their call, and repeat it.
+    let call = || call_of(item, &id, &name);
     match &known {
         None => {
+            let call = call();
             let replaces = store_name(emitter, item, &call);
             let new = super::memory::Call { name: call.name.clone(), ..Default::default() };
             emitter.thread().calls.insert(id.as_ref().into(), new);
@@ -192,17 +206,18 @@ pub(super) fn convert_call(emitter: &mut Emitter<'_>, item: &Item<'_>, stage: St
         Some(known) if known.is_unlisted => {
             emitter.emit_again(tools::call_block(&CallReport {
                 input: known.input.clone(),
-                ..call.clone()
+                ..call()
             }));
             if let Some(known) = emitter.thread().calls.get_mut(&*id) {
                 known.is_unlisted = false;
             }
         }
-        Some(_) if call.is_rejected && emitter.is_stream => {
-            emitter.emit_again(tools::call_block(&call));
+        Some(_) if emitter.is_stream && is_rejected(item) => {
+            emitter.emit_again(tools::call_block(&call()));
         }
         // A shell that ran a patch reports the patch.
         Some(known) if *known.name != *name && item.kind == ItemKind::FileChange => {
+            let call = call();
             store_name(emitter, item, &call);
             let input = known.input.clone();
             emitter.emit_again(tools::call_block(&CallReport { input, ..call.clone() }));

@@ -7,19 +7,28 @@ use std::sync::LazyLock;
 use threadfold_core::{Block, BlockBody, Fields, Json, ToolResultBlock};
 
 use super::facts;
-use crate::agent::ParityTable;
 use crate::parity::{
-    BlockPlace, CrossCheck, FieldPlace, KnownGap, PlaceNotice, RecordName, Side, Versions, parse,
+    BlockPlace, CrossCheck, FieldPlace, KnownGap, ParityTable, PlaceNotice, RecordName, Side,
+    Versions, parse,
 };
 
-pub(super) const TABLE: ParityTable = ParityTable {
+pub(crate) const TABLE: ParityTable = ParityTable {
     known_gaps: || &KNOWN_GAPS,
     explain_block,
     explain_field: |_, _| None,
     is_shared: |_, _, _| true,
     paired: &["turn_start", "turn_end"],
-    paired_if_stored: &["item_id", "prompt", "stored_limits", "stored_move", "stored_token_report"],
+    paired_if_stored: &[
+        "item_id",
+        "prompt",
+        "stored_goal",
+        "stored_limits",
+        "stored_move",
+        "stored_plan",
+        "stored_token_report",
+    ],
     paired_if_streamed: &[
+        "agent_output",
         "agent_prompt",
         "agent_state",
         "change",
@@ -27,11 +36,14 @@ pub(super) const TABLE: ParityTable = ParityTable {
         "collab_waiting_end",
         "command",
         "exec_command_end",
+        "input",
         "late_item",
         "limits",
+        "list",
         "mcp_tool_call_end",
         "move",
         "patch_apply_end",
+        "plan",
         "reasoning_tokens",
         "response_id",
         "review",
@@ -54,11 +66,14 @@ pub(super) const TABLE: ParityTable = ParityTable {
     // A record is written before it is reported.
     loses_end_at_kill: false,
     loses_end_at_signal: None,
+    loses_subagents_at_exit: None,
+    disorders_lines: None,
     omits_background: None,
     // Recordings: `app_drop_after_tool@0.98.0`, `app_interrupt_subagent@0.98.0`.
     loses_results_at_cut: Some(Versions::seen("0.98.0", "0.98.0").before("0.128.0")),
     omits_after_interruption: Some(Versions::seen("0.98.0", "0.98.0").before("0.128.0")),
     is_unnamed: Some(super::agent::is_unnamed),
+    line_place: None,
     field_gap,
 };
 
@@ -69,7 +84,12 @@ fn cause_of(record: &RecordName) -> Option<RecordName> {
         // Only one of the live views repeats prompts, tokens and limits.
         "prompt" => Some(RecordName::new("view", "app-server")),
         "stored_limits" => form("limits"),
-        "stored_move" => Some(RecordName::new("view", "app-server alone")),
+        // Files without turns are of the first version, whose threads are not resumed.
+        "stored_plan" => match record.id.split(' ').next().unwrap_or("") {
+            "" => form("plans_without_turns"),
+            turn => Some(RecordName::new("turn", turn)),
+        },
+        "stored_goal" | "stored_move" => Some(RecordName::new("view", "app-server alone")),
         "stored_token_report" => {
             let thread = record.id.split(' ').next().unwrap_or("");
             Some(RecordName::new("reported_usage", thread))
@@ -82,6 +102,7 @@ fn cause_of(record: &RecordName) -> Option<RecordName> {
         }
         // Files of older versions lack these.
         "late_item" => Some(RecordName::new("aborted_call", &record.id)),
+        "agent_output" => Some(facts::call_of(record)),
         "response_id" => form("response_ids"),
         "server_text" => form("server_texts"),
         "agent_state" => form("agent_states"),

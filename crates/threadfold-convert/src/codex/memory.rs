@@ -22,10 +22,11 @@ pub(super) struct Memory {
     /// Warnings about threads of which nothing else is known yet.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) early_warnings: BTreeMap<Arc<str>, Vec<Arc<str>>>,
-    /// What the stream has reported of each thread.
-    pub(super) stream: BTreeMap<Arc<str>, Thread>,
+    /// What the stream has reported of each thread. A map has room for more than its entries, and a
+    /// thread is large.
+    pub(super) stream: BTreeMap<Arc<str>, Box<Thread>>,
     /// What the files have reported of each thread.
-    pub(super) files: BTreeMap<Arc<str>, Thread>,
+    pub(super) files: BTreeMap<Arc<str>, Box<Thread>>,
     /// The state of each file, by its name within the session.
     pub(super) open_files: BTreeMap<Arc<str>, FileState>,
     /// The calls that started subagents, by the subagent's thread.
@@ -287,6 +288,10 @@ impl Thread {
         self.turn = turn.clone();
         self.last_text = None;
         self.unannounced.clear();
+        // There may be a hundred thousand subagents with one turn.
+        if self.starts.is_empty() {
+            self.starts.reserve_exact(1);
+        }
         self.starts.push(TurnStart { turn, ordinal, before: self.tail.clone() });
     }
 

@@ -297,7 +297,9 @@ fn convert_event(emitter: &mut Emitter<'_>, ordinal: Option<u64>, payload: Paylo
             }
         }
         "item_completed" => {
-            let Some(item) = payload.item.and_then(Item::of_object) else { return false };
+            // The item is among the fields if it precedes the type, as in a file with sorted keys.
+            let item = payload.item.or_else(|| event.object("item"));
+            let Some(item) = item.and_then(Item::of_object) else { return false };
             return convert_item(emitter, &item);
         }
         "thread_settings_applied" => {

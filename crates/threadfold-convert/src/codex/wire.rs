@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::borrowed::Str;
 
+mod elements;
 mod item;
 mod object;
 mod payload;
@@ -163,25 +164,13 @@ impl Tokens {
     }
 }
 
-/// A part of a content, of which only the text is read.
-#[derive(Deserialize)]
-struct TextPart<'a> {
-    #[serde(borrow, default)]
-    text: Option<Str<'a>>,
-}
-
 /// Returns the texts of a list of objects with `text`; nothing if the value is no list.
-///
-/// The usual form is parsed at once: to find the fields first would scan each text twice.
 pub(super) fn part_texts(parts: &RawValue) -> Option<Vec<Cow<'_, str>>> {
     if !parts.get().starts_with('[') {
         return None;
     }
-    if let Ok(parts) = serde_json::from_str::<Vec<TextPart<'_>>>(parts.get()) {
-        return Some(parts.into_iter().filter_map(|it| it.text).map(|it| it.0).collect());
-    }
-    let parts = Object::list(parts)?;
-    Some(parts.iter().filter_map(|it| it.text("text")).collect())
+    let texts = elements::elements(parts.get()).filter_map(|it| elements::field(it, "text"));
+    Some(texts.filter_map(object::text_of_str).collect())
 }
 
 /// Returns texts as one, with this between them.

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::{OpencodeConverter, WRAPPERS, known_gaps, layout, sse_payload};
+use super::{OpencodeConverter, WRAPPERS, layout, sse_payload};
 use crate::agent::{AgentModule, OrderedFile, SessionFile};
 use crate::bundle::{self, BundleStart};
 use crate::lines::lines;
@@ -29,7 +29,6 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
     title_marks: &["title"],
     has_one_main_file: false,
     reading_order,
-    parity: known_gaps::TABLE,
 });
 
 fn is_session_name(stem: &str) -> bool {

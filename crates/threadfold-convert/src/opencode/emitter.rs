@@ -45,6 +45,11 @@ impl Emitter<'_> {
         }
     }
 
+    /// Makes room for exactly so many more events.
+    pub(super) fn reserve(&mut self, events: usize) {
+        self.out.reserve_exact(events);
+    }
+
     /// Emits an event for a conversation.
     pub(super) fn emit(&mut self, conversation: &ConversationId, payload: Payload) {
         let context = Context {

@@ -1,6 +1,7 @@
 //! States what OpenCode's events and stored objects say: both carry the same objects.
 
 mod next;
+mod questions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +14,7 @@ use crate::parity::{FactReader, Facts, RecordName};
 use crate::record::FeedLine;
 
 use next::NextTexts;
+use questions::Questions;
 
 /// The records that bus and store both have: objects, and events of the newer protocol, of which the
 /// log lacks only the deltas.
@@ -48,6 +50,7 @@ struct Reader {
     /// The text that was streamed of each part.
     deltas: BTreeMap<String, String>,
     next_texts: NextTexts,
+    questions: Questions,
     /// Parts of each message.
     parts: BTreeMap<String, BTreeSet<RecordName>>,
     busy: BTreeSet<String>,
@@ -89,6 +92,7 @@ impl FactReader for Reader {
             }
         }
         self.facts.has_ended = self.busy.is_empty();
+        std::mem::take(&mut self.questions).finish(&mut self.facts);
         self.newer.finish(&mut self.facts);
         self.facts
     }
@@ -221,6 +225,8 @@ impl Reader {
                     self.errors.push((session.to_owned(), error.clone()));
                 }
             }
+            "question.asked" => self.questions.ask(&mut self.facts, properties),
+            "question.replied" => self.questions.reply(&mut self.facts, properties),
             kind if kind.starts_with("session.next.") => {
                 self.next_texts.read(&mut self.facts, kind, event, properties);
             }
@@ -448,6 +454,7 @@ impl Reader {
         let (Some(id), Some(message)) = (text(part, "id"), text(part, "messageID")) else { return };
         let name = RecordName::new("part", id);
         self.replace(&name, part);
+        self.questions.state_call(&mut self.facts, part);
         self.parts.entry(message.to_owned()).or_default().insert(name);
     }
 

@@ -7,10 +7,9 @@ use std::sync::LazyLock;
 use threadfold_core::{Block, BlockBody, BlockStatus};
 
 use super::facts;
-use crate::agent::ParityTable;
-use crate::parity::{BlockPlace, CrossCheck, KnownGap, Side, parse};
+use crate::parity::{BlockPlace, CrossCheck, KnownGap, ParityTable, Side, parse};
 
-pub(super) const TABLE: ParityTable = ParityTable {
+pub(crate) const TABLE: ParityTable = ParityTable {
     known_gaps: || &KNOWN_GAPS,
     explain_block,
     explain_field: |_, _| None,
@@ -28,10 +27,13 @@ pub(super) const TABLE: ParityTable = ParityTable {
     // A part is stored before it is reported.
     loses_end_at_kill: false,
     loses_end_at_signal: None,
+    loses_subagents_at_exit: None,
+    disorders_lines: None,
     omits_background: None,
     loses_results_at_cut: None,
     omits_after_interruption: None,
     is_unnamed: None,
+    line_place: None,
     field_gap: |_| None,
 };
 

@@ -18,41 +18,100 @@ pub(super) type Key = (Arc<str>, Arc<str>, u8);
 /// arrive.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockOrder {
+    /// All blocks, as long as they are few. A session may have very many subagents with one block
+    /// each, and a tree allocates for a dozen entries at once.
+    few: Vec<(Key, BlockId)>,
+    many: Option<Box<ManyBlocks>>,
+}
+
+/// The blocks of a conversation that has more than a few.
+#[derive(Clone, Debug, Default)]
+struct ManyBlocks {
     blocks: BTreeMap<Key, BlockId>,
     keys: BTreeMap<BlockId, Key>,
 }
 
+/// How many blocks are searched as fast as a tree.
+const FEW: usize = 8;
+
 impl BlockOrder {
     /// Adds a block or moves it, and returns the block before it.
     pub(super) fn place(&mut self, key: Key, id: &BlockId) -> Option<BlockId> {
-        if self.keys.get(id) != Some(&key) {
+        if self.key_of(id) != Some(&key) {
             self.remove(id);
-            if let Some(other) = self.blocks.insert(key.clone(), id.clone()) {
-                self.keys.remove(&other);
-            }
-            self.keys.insert(id.clone(), key.clone());
+            self.insert(key.clone(), id.clone());
         }
-        self.blocks.range(..key).next_back().map(|(_, id)| id.clone())
+        self.before(&key).cloned()
+    }
+
+    /// Adds a block in place of the one with this key.
+    fn insert(&mut self, key: Key, id: BlockId) {
+        if let Some(many) = &mut self.many {
+            return many.insert(key, id);
+        }
+        match self.few.binary_search_by(|it| it.0.cmp(&key)) {
+            Ok(at) => self.few[at].1 = id,
+            Err(at) => {
+                self.few.reserve_exact(1);
+                self.few.insert(at, (key, id));
+            }
+        }
+        if self.few.len() > FEW {
+            let mut many = ManyBlocks::default();
+            let few = std::mem::take(&mut self.few);
+            few.into_iter().for_each(|(key, id)| many.insert(key, id));
+            self.many = Some(Box::new(many));
+        }
     }
 
     pub(super) fn remove(&mut self, id: &BlockId) {
-        if let Some(key) = self.keys.remove(id) {
-            self.blocks.remove(&key);
+        match &mut self.many {
+            None => self.few.retain(|it| it.1 != *id),
+            Some(many) => {
+                if let Some(key) = many.keys.remove(id) {
+                    many.blocks.remove(&key);
+                }
+            }
         }
     }
 
     pub(super) fn key_of(&self, id: &BlockId) -> Option<&Key> {
-        self.keys.get(id)
+        match &self.many {
+            None => self.few.iter().find(|it| it.1 == *id).map(|it| &it.0),
+            Some(many) => many.keys.get(id),
+        }
     }
 
     pub(super) fn last(&self) -> Option<&BlockId> {
-        self.blocks.last_key_value().map(|(_, id)| id)
+        match &self.many {
+            None => self.few.last().map(|it| &it.1),
+            Some(many) => many.blocks.last_key_value().map(|(_, id)| id),
+        }
+    }
+
+    /// Returns all blocks in order.
+    fn iter(&self) -> impl DoubleEndedIterator<Item = (&Key, &BlockId)> {
+        let many = self.many.iter().flat_map(|it| it.blocks.iter());
+        self.few.iter().map(|(key, id)| (key, id)).chain(many)
+    }
+
+    /// Returns the last block before a key.
+    fn before(&self, key: &Key) -> Option<&BlockId> {
+        let few = &self.few[..self.few.partition_point(|it| it.0 < *key)];
+        let many = || self.many.as_ref()?.blocks.range(..key).next_back();
+        few.last().map(|it| &it.1).or_else(|| many().map(|(_, id)| id))
+    }
+
+    /// Returns the blocks from a key on.
+    fn since(&self, key: Key) -> impl DoubleEndedIterator<Item = (&Key, &BlockId)> {
+        let few = &self.few[self.few.partition_point(|it| it.0 < key)..];
+        let many = self.many.iter().flat_map(move |it| it.blocks.range(key.clone()..));
+        few.iter().map(|(key, id)| (key, id)).chain(many)
     }
 
     /// Returns the last block before a message.
     pub(super) fn before_message(&self, message: &str) -> Option<&BlockId> {
-        let first: Key = (message.into(), "".into(), 0);
-        self.blocks.range(..first).next_back().map(|(_, id)| id)
+        self.before(&(message.into(), "".into(), 0))
     }
 
     /// Returns the blocks from a message on.
@@ -60,8 +119,7 @@ impl BlockOrder {
         &self,
         message: &str,
     ) -> impl DoubleEndedIterator<Item = (&Key, &BlockId)> {
-        let first: Key = (message.into(), "".into(), 0);
-        self.blocks.range(first..).inspect(|_| visit())
+        self.since((message.into(), "".into(), 0)).inspect(|_| visit())
     }
 
     /// Returns the blocks of a message.
@@ -74,8 +132,20 @@ impl BlockOrder {
         // Ids of parts and the end of a message sort after all digits.
         let (first, end): (Key, Key) =
             ((message.into(), "".into(), 0), (message.into(), ":".into(), 0));
-        let last = self.blocks.range(first..end).next_back();
-        last.and_then(|(key, _)| key.1.parse::<u64>().ok()).map_or(0, |last| last + 1)
+        let last = match &self.many {
+            None => self.few.iter().map(|it| &it.0).rfind(|key| (&first..&end).contains(key)),
+            Some(many) => many.blocks.range(first..end).next_back().map(|(key, _)| key),
+        };
+        last.and_then(|key| key.1.parse::<u64>().ok()).map_or(0, |last| last + 1)
+    }
+}
+
+impl ManyBlocks {
+    fn insert(&mut self, key: Key, id: BlockId) {
+        if let Some(other) = self.blocks.insert(key.clone(), id.clone()) {
+            self.keys.remove(&other);
+        }
+        self.keys.insert(id, key);
     }
 }
 
@@ -90,7 +160,7 @@ pub(super) mod flat {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         let blocks = all.iter().flat_map(|(conversation, order)| {
-            order.blocks.iter().map(move |(key, block)| (conversation, key, block))
+            order.iter().map(move |(key, block)| (conversation, key, block))
         });
         serializer.collect_seq(blocks.collect::<Vec<_>>())
     }

@@ -29,6 +29,8 @@ pub struct Evidence {
     /// The blocks of prompts that a file reports as delivered while the agent was at work: they open no
     /// turn.
     pub delivered: BTreeSet<String>,
+    /// The subagents of which there is a file with lines.
+    pub subagent_files: BTreeSet<String>,
     /// What was put into the agent's queue.
     pub(crate) enqueued: usize,
     /// What was put into the agent's queue without its words.

@@ -140,7 +140,7 @@ fn every_recorded_run_is_equal_in_every_stored_format() {
     }
     assert_eq!(
         compared,
-        BTreeMap::from([("exports", 72), ("log", 28), ("rows", 57), ("storage", 15)])
+        BTreeMap::from([("exports", 73), ("log", 28), ("rows", 57), ("storage", 15)])
     );
 }
 

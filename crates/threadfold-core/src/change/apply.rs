@@ -169,8 +169,7 @@ fn set_header(state: &mut ConversationState, name: &ConversationId, header: &Sub
     let index = found.unwrap_or_else(|| {
         let mut subagent = Subagent::nameless();
         subagent.conversation.name = name.clone();
-        settled.subagents.push_back(Arc::new(subagent));
-        settled.subagents.len() - 1
+        settled.subagents.push(subagent)
     });
     let subagent = settled.subagent_mut(index);
     subagent.names.agent_id.clone_from(&header.agent_id);
@@ -185,10 +184,10 @@ fn set_header(state: &mut ConversationState, name: &ConversationId, header: &Sub
     }
     let calls: Vec<_> = subagent.runs.iter().map(|run| run.tool_use_id.clone()).collect();
     for call in calls {
-        settled.calls.insert(call, index);
+        settled.calls.insert(call.as_str(), index);
     }
     if let Some(agent) = &header.agent_id {
-        settled.names.insert(agent.bare().into(), index);
+        settled.names.insert(agent.bare(), index);
     }
 }
 

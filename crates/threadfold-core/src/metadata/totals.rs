@@ -1,12 +1,13 @@
 //! Running sums of tokens: whoever shows a session asks for them after every message.
 
 use imbl::OrdMap;
+use serde::{Deserialize, Serialize};
 
 use super::TokenUsage;
 use crate::id::ConversationId;
 
 /// The tokens of a session, and of each of its conversations.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Totals {
     pub(super) session: TokenSum,
     pub(super) conversations: OrdMap<ConversationId, TokenSum>,
@@ -14,7 +15,7 @@ pub(super) struct Totals {
 
 /// A sum of tokens. It is wider than the counts, so that none is lost by adding: a later report
 /// takes back what an earlier one added.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TokenSum {
     input: u128,
     output: u128,
@@ -58,17 +59,19 @@ impl TokenSum {
         }
     }
 
+    // Sums of a snapshot from elsewhere may be anything, so nothing here overflows.
     fn add(&mut self, tokens: TokenUsage) {
-        self.input += u128::from(tokens.input);
-        self.output += u128::from(tokens.output);
-        self.cache_read += u128::from(tokens.cache_read);
-        self.cache_creation += u128::from(tokens.cache_creation);
+        self.update(tokens, u128::saturating_add);
     }
 
     fn subtract(&mut self, tokens: TokenUsage) {
-        self.input -= u128::from(tokens.input);
-        self.output -= u128::from(tokens.output);
-        self.cache_read -= u128::from(tokens.cache_read);
-        self.cache_creation -= u128::from(tokens.cache_creation);
+        self.update(tokens, u128::saturating_sub);
+    }
+
+    fn update(&mut self, tokens: TokenUsage, with: fn(u128, u128) -> u128) {
+        self.input = with(self.input, tokens.input.into());
+        self.output = with(self.output, tokens.output.into());
+        self.cache_read = with(self.cache_read, tokens.cache_read.into());
+        self.cache_creation = with(self.cache_creation, tokens.cache_creation.into());
     }
 }

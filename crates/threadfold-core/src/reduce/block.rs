@@ -300,7 +300,7 @@ pub(super) fn remove(
 pub(super) fn take_out(step: &mut Step<'_>, slot: Slot, position: usize) -> Entry {
     let entry = step.conversation_mut(slot).remove(position);
     if let Some(call) = entry.call() {
-        subagent::drop_edge(step, call, slot);
+        subagent::drop_edge(step, &call, slot);
     }
     let block_id = entry.id().into_owned();
     step.record_change(|settled| Change::BlockRemoved {

@@ -12,6 +12,8 @@ pub(super) fn update(step: &mut Step<'_>, index: usize, before: Option<&Subagent
     let mut trust = CacheTrust::Valid;
     let mut waiting = vec![(index, before.cloned())];
     while let Some((index, before)) = waiting.pop() {
+        step.state.spill_if_crowded();
+        step.load(Slot::Subagent(index));
         let cut_off = step.settled().runs_cut_off(index);
         let runs = &step.settled().subagents[index].runs;
         let changed: Vec<ToolUseId> = runs
@@ -51,7 +53,7 @@ pub(super) fn update(step: &mut Step<'_>, index: usize, before: Option<&Subagent
 fn inner_headers(step: &Step<'_>, index: usize) -> Vec<(usize, Option<SubagentHeader>)> {
     let settled = step.settled();
     let inner = settled.called_inside(index).into_iter();
-    inner.map(|index| (index, Some(settled.subagents[index].header()))).collect()
+    inner.map(|index| (index, Some(settled.subagents.view(index).header()))).collect()
 }
 
 /// Recomputes the blocks that are open, or that only the interruption closed.

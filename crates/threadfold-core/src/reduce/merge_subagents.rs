@@ -21,10 +21,10 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
     let young = std::mem::replace(settled.subagent_mut(younger), gone);
 
     for bare in &young.names.bare {
-        settled.names.insert(bare.clone(), elder);
+        settled.names.insert(bare, elder);
     }
     for run in &young.runs {
-        settled.calls.insert(run.tool_use_id.clone(), elder);
+        settled.calls.insert(run.tool_use_id.as_str(), elder);
         for &slot in &run.edges {
             if let Slot::Subagent(caller) = slot {
                 settled.inside.insert((caller, elder));
@@ -85,7 +85,7 @@ fn update_interruptions(step: &mut Step<'_>, elder: usize, younger: usize) {
     let mut indexes = step.settled().called_inside(elder);
     indexes.append(&mut step.settled().called_inside(younger));
     indexes.push(elder);
-    indexes.retain(|&index| !step.settled().subagents[index].united);
+    indexes.retain(|&index| !step.settled().subagents.is_united(index));
     indexes.sort_unstable();
     indexes.dedup();
     for index in indexes {
@@ -117,12 +117,12 @@ fn move_edges(step: &mut Step<'_>, entries: &[Entry], elder: usize, younger: usi
         }
     }
     for call in entries.iter().filter_map(|entry| entry.call()) {
-        let Some(&index) = settled.calls.get(call) else {
+        let Some(index) = settled.calls.get(call.as_str()) else {
             continue;
         };
-        let run = settled.subagent_mut(index).run_mut(call);
+        let run = settled.subagent_mut(index).run_mut(&call);
         run.edges.retain(|&slot| slot != Slot::Subagent(younger));
-        settled.add_edge(index, call, Slot::Subagent(elder));
+        settled.add_edge(index, &call, Slot::Subagent(elder));
     }
 }
 

@@ -25,6 +25,7 @@ pub(super) fn idle(step: &mut Step<'_>, conversation: &ConversationId) -> Outcom
     // In the order of the conversation, so that the changes do not depend on block ids.
     open.sort_unstable();
     for position in open {
+        step.state.spill_if_crowded();
         let Some(entry) = step.conversation(slot).at(position).cloned() else {
             continue;
         };
@@ -32,7 +33,7 @@ pub(super) fn idle(step: &mut Step<'_>, conversation: &ConversationId) -> Outcom
             continue;
         }
         if let Some(call) = entry.call() {
-            end_run(step, call);
+            end_run(step, &call);
         } else {
             step.state.settle_block(slot, &entry.id());
             let Some(entry) = step.conversation(slot).at(position) else {
@@ -56,9 +57,7 @@ pub(super) fn idle(step: &mut Step<'_>, conversation: &ConversationId) -> Outcom
 /// Ends a run whose caller's turn is over, unless it runs in the background.
 fn end_run(step: &mut Step<'_>, call: &crate::id::ToolUseId) {
     let rank = step.rank;
-    let Some(&index) = step.settled().calls.get(call) else {
-        return;
-    };
+    let Some(index) = step.called_by(call) else { return };
     let subagent = &step.settled().subagents[index];
     let Some(run) = subagent.run(call) else { return };
     if run.background || run.done().is_some() || !run.reported.has(rank) || run.idle.has(rank) {

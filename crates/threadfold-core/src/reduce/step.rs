@@ -73,8 +73,27 @@ impl<'a> Step<'a> {
         self.state.settled_mut().conversation_mut(slot)
     }
 
-    pub(super) fn find(&self, name: &ConversationId) -> Option<Slot> {
-        self.settled().resolve(name)
+    /// Returns the conversation with this name.
+    pub(super) fn find(&mut self, name: &ConversationId) -> Option<Slot> {
+        let slot = self.settled().resolve(name)?;
+        self.load(slot);
+        Some(slot)
+    }
+
+    /// Returns the subagent that this call ran.
+    pub(super) fn called_by(&mut self, call: &ToolUseId) -> Option<usize> {
+        let index = self.settled().calls.get(call.as_str())?;
+        self.load(Slot::Subagent(index));
+        Some(index)
+    }
+
+    /// Holds a conversation in memory that this step is about to read.
+    pub(super) fn load(&mut self, slot: Slot) {
+        if let Slot::Subagent(index) = slot
+            && !self.settled().subagents.is_in_memory(index)
+        {
+            self.state.settled_mut().subagents.load(index);
+        }
     }
 
     /// Returns the conversation with this name. Creates a subagent if there is none, because its
@@ -88,15 +107,13 @@ impl<'a> Step<'a> {
         subagent.conversation.name = name.clone();
         subagent.names.add(&agent, NameKind::Guessed);
         let index = self.add_subagent(subagent);
-        self.state.settled_mut().names.insert(agent.to_bare(), index);
+        self.state.settled_mut().names.insert(agent.bare(), index);
         self.header_changed(index);
         Slot::Subagent(index)
     }
 
     pub(super) fn add_subagent(&mut self, subagent: Subagent) -> usize {
-        let subagents = &mut self.state.settled_mut().subagents;
-        subagents.push_back(Arc::new(subagent));
-        subagents.len() - 1
+        self.state.settled_mut().subagents.push(subagent)
     }
 
     pub(super) fn header_changed(&mut self, index: usize) {
@@ -107,7 +124,15 @@ impl<'a> Step<'a> {
     }
 
     /// Returns the block that readers see, given `facts`.
-    pub(super) fn show(&self, slot: Slot, id: &crate::id::BlockId, facts: &Facts) -> Arc<Block> {
+    pub(super) fn show(
+        &mut self,
+        slot: Slot,
+        id: &crate::id::BlockId,
+        facts: &Facts,
+    ) -> Arc<Block> {
+        if let Some(call) = &facts.call {
+            self.called_by(call);
+        }
         let run = self.settled().run(facts.call.as_ref());
         let conversation = self.conversation(slot);
         facts.show(id, &conversation.name, run.as_ref(), conversation.is_interrupted)
@@ -151,11 +176,10 @@ impl<'a> Step<'a> {
 
     /// Recomputes the blocks of a call in every conversation that contains it.
     pub(super) fn refresh_call(&mut self, call: &ToolUseId) {
-        let Some(&index) = self.settled().calls.get(call) else {
-            return;
-        };
+        let Some(index) = self.called_by(call) else { return };
         let edges = self.settled().subagents[index].run(call).map(|run| run.edges.clone());
         for slot in edges.unwrap_or_default() {
+            self.load(slot);
             let places = self.conversation(slot).edges_of(call);
             places.into_iter().for_each(|position| self.refresh(slot, position));
         }

@@ -148,7 +148,7 @@ pub(super) fn run_of(
 
 /// Records that a conversation contains a call that spawned a subagent.
 pub(super) fn add_edge(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) -> Option<()> {
-    let index = *step.settled().calls.get(call)?;
+    let index = step.called_by(call)?;
     let subagent = &step.settled().subagents[index];
     if !subagent.run(call)?.edges.contains(&slot) {
         let before = subagent.header();
@@ -162,9 +162,7 @@ pub(super) fn add_edge(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) -> Opt
 
 /// Forgets that a conversation contains a call, unless another block still shows it.
 pub(super) fn drop_edge(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) {
-    let Some(&index) = step.settled().calls.get(call) else {
-        return;
-    };
+    let Some(index) = step.called_by(call) else { return };
     if step.conversation(slot).edges_of(call).is_empty() {
         let before = step.settled().subagents[index].header();
         let run = step.state.settled_mut().subagent_mut(index).run_mut(call);
@@ -178,6 +176,7 @@ pub(super) fn drop_edge(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) {
 fn remove_stand_ins(step: &mut Step<'_>, index: usize, call: &ToolUseId, slot: Slot) {
     let edges = step.settled().subagents[index].run(call).map(|run| run.edges.clone());
     for other in edges.unwrap_or_default().into_iter().filter(|&other| other != slot) {
+        step.load(other);
         let stand_ins: Vec<_> = {
             let conversation = step.conversation(other);
             let is_stand_in =
@@ -299,15 +298,20 @@ fn find_or_create(
     names: Vec<Name<'_>>,
 ) -> (usize, Option<SubagentHeader>, Option<Anomaly>) {
     let settled = step.settled();
-    let by_call = settled.calls.get(call).copied().or_else(|| {
+    let own = [settled.calls.get(call.as_str()), settled.names.get(bare_agent_name(call.as_str()))];
+    let others = names.iter().map(|(name, _)| settled.names.get(name.bare()));
+    let known: Vec<usize> = own.into_iter().chain(others).flatten().collect();
+    known.into_iter().for_each(|index| step.load(Slot::Subagent(index)));
+    let settled = step.settled();
+    let by_call = settled.calls.get(call.as_str()).or_else(|| {
         // A conversation known only under the call's id belongs to the call.
-        let index = *settled.names.get(bare_agent_name(call.as_str()))?;
+        let index = settled.names.get(bare_agent_name(call.as_str()))?;
         settled.subagents[index].names.is_guess().then_some(index)
     });
     let mut found: Vec<usize> = by_call.into_iter().collect();
     let mut anomaly = None;
     for &(name, kind) in &names {
-        let Some(&index) = settled.names.get(name.bare()) else {
+        let Some(index) = settled.names.get(name.bare()) else {
             continue;
         };
         let taken = |mine| {
@@ -335,7 +339,7 @@ fn find_or_create(
         }
     };
     let settled = step.state.settled_mut();
-    settled.calls.insert(call.clone(), index);
+    settled.calls.insert(call.as_str(), index);
     let subagent = settled.subagent_mut(index);
     if subagent.names.is_guess()
         && subagent.names.agent_id.as_ref().is_some_and(|name| name.as_str() == call.as_str())
@@ -360,7 +364,7 @@ impl crate::state::SettledState {
     /// Adds a name to a subagent.
     fn name(&mut self, index: usize, name: &AgentId, kind: NameKind) {
         self.subagent_mut(index).names.add(name, kind);
-        self.names.entry(name.to_bare()).or_insert(index);
+        self.names.insert_if_free(name.bare(), index);
     }
 }
 
@@ -373,7 +377,7 @@ pub(super) fn adopt_shorter_name(step: &mut Step<'_>, slot: Slot, name: &Convers
     let is_shorter = settled.subagents[index].names.agent_id.as_ref().is_some_and(|known| {
         name.as_str().len() < known.as_str().len() && known.bare() == bare_agent_name(name.as_str())
     });
-    if is_shorter && !settled.calls.contains_key(name.as_str()) {
+    if is_shorter && settled.calls.get(name.as_str()).is_none() {
         let name = AgentId::from(name.as_str());
         step.state.settled_mut().name(index, &name, NameKind::Guessed);
         step.header_changed(index);
@@ -391,7 +395,8 @@ fn refresh_calls(step: &mut Step<'_>, index: usize) {
 /// Renames a subagent that is shown under a call's id. A call id takes precedence over every other
 /// name, so the subagent that held the name needs another one.
 fn rename_shadowed(step: &mut Step<'_>, call: &ToolUseId) {
-    if let Some(&other) = step.settled().names.get(bare_agent_name(call.as_str())) {
+    if let Some(other) = step.settled().names.get(bare_agent_name(call.as_str())) {
+        step.load(Slot::Subagent(other));
         rename(step, other);
     }
 }

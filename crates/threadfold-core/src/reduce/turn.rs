@@ -98,13 +98,18 @@ pub(super) fn unknown(step: &mut Step<'_>, context: &Context, payload: &ToolUnkn
 }
 
 /// Returns this source's last report of a block.
-fn previous_block(step: &Step<'_>, conversation: &ConversationId, id: &BlockId) -> Option<Block> {
-    let conversation = step.conversation(step.find(conversation)?);
+fn previous_block(
+    step: &mut Step<'_>,
+    conversation: &ConversationId,
+    id: &BlockId,
+) -> Option<Block> {
+    let slot = step.find(conversation)?;
+    let conversation = step.conversation(slot);
     let entry = conversation.entry(conversation.resolve(id))?;
     entry.facts().report(step.rank).block.as_deref().cloned()
 }
 
-fn is_finished(step: &Step<'_>, conversation: &ConversationId, call: &ToolUseId) -> bool {
+fn is_finished(step: &mut Step<'_>, conversation: &ConversationId, call: &ToolUseId) -> bool {
     let known = previous_block(step, conversation, &result_id(call));
     known.is_some_and(|block| block.metadata.get(FINISHED).is_some())
 }

@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::conversation::Map;
-use super::order::Label;
+use super::order::{Label, restored_label};
+use super::snapshot::RowPages;
+use super::stored_index::StoredIndex;
 use crate::id::BlockId;
 use crate::work::visit;
 
@@ -22,14 +24,39 @@ use crate::work::visit;
 #[derive(Clone, Default)]
 pub(super) struct BlockIndex {
     labels: Labels,
+    /// The blocks that were there when the conversation was restored.
+    restored: Option<Arc<RestoredBlocks>>,
     /// Ids whose hash has too many labels already, in this state or in another.
     exceptions: Map<BlockId, Label>,
 }
 
+/// The blocks of a restored conversation, of which nothing is in memory before it is looked at.
+pub(super) struct RestoredBlocks {
+    pub(super) index: StoredIndex,
+    pub(super) rows: Arc<RowPages>,
+}
+
 impl BlockIndex {
+    /// Returns the index of a restored conversation.
+    pub(super) fn of_restored(blocks: RestoredBlocks) -> Self {
+        Self { restored: Some(Arc::new(blocks)), ..Self::default() }
+    }
+
+    /// Returns the rows of the blocks that were there when the conversation was restored.
+    pub(super) fn restored_rows(&self) -> Option<&Arc<RowPages>> {
+        self.restored.as_ref().map(|it| &it.rows)
+    }
+
     /// Returns the labels that blocks with the hash of this id have, in this state or in another.
-    pub(super) fn usual(&self, id: &BlockId) -> Candidates {
-        self.labels.get(hash_of_id(id))
+    /// Those on disk come last, and are read if none before them is wanted.
+    pub(super) fn usual(&self, id: &BlockId) -> impl Iterator<Item = Label> {
+        let hash = hash_of_id(id);
+        let on_disk = self.restored.iter().flat_map(move |blocks| {
+            let latest = blocks.rows.latest(hash, MOST_LABELS);
+            latest.into_iter().chain(blocks.index.get(hash, MOST_LABELS))
+        });
+        let on_disk = on_disk.map(restored_label);
+        self.labels.get(hash).chain(on_disk)
     }
 
     /// Returns the label of a block that the table has no room for.
@@ -47,13 +74,13 @@ impl BlockIndex {
         }
     }
 
-    /// Adds a block by the hash of its id, or returns false if the table has no room for it.
-    pub(super) fn insert_hash(&mut self, hash: u64, label: Label) -> bool {
-        self.labels.insert(hash, label)
+    /// Adds a block that the table on disk has no room for.
+    pub(super) fn insert_exception(&mut self, id: BlockId, label: Label) {
+        self.exceptions.insert(id, label);
     }
 
-    /// Returns all labels with their hashes, sorted, of this state and of others: a label may have
-    /// several.
+    /// Returns all labels in memory with their hashes, sorted, of this state and of others: a label
+    /// may have several.
     pub(super) fn by_label(&self) -> Vec<(Label, u64)> {
         let mut all: Vec<(Label, u64)> = match &self.labels {
             Labels::Few(few) => few.iter().map(|&(hash, label)| (label, hash)).collect(),
@@ -106,7 +133,7 @@ impl BlockIndex {
 
 /// How many labels one hash may have. A block that is moved while its old state is held gets one
 /// more; ids with equal hashes can be made on purpose.
-const MOST_LABELS: usize = 4;
+pub(super) const MOST_LABELS: usize = 4;
 /// How many entries of other states are always tolerated.
 const MOST_STALE: usize = 1024;
 

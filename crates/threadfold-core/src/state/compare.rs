@@ -24,7 +24,7 @@ impl PartialEq for ConversationState {
         mine.len() == its.len()
             && same_blocks(self, Slot::Main, other, Slot::Main)
             && mine.iter().zip(&its).all(|(&a, &b)| {
-                self.settled.subagents[a].header() == other.settled.subagents[b].header()
+                self.settled.subagents.view(a).header() == other.settled.subagents.view(b).header()
                     && same_blocks(self, Slot::Subagent(a), other, Slot::Subagent(b))
             })
     }

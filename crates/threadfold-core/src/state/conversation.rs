@@ -16,7 +16,7 @@ use super::entry::{Entry, Facts, Residence};
 use super::left_path::Stretch;
 use super::order::Label;
 use super::sequence::Sequence;
-use super::spill::{SpilledBlock, SpilledConversation};
+use super::spill::SpilledConversation;
 
 /// A map with structural sharing. Its hasher has no random seed, so two runs behave the same.
 pub(crate) type Map<K, V> =
@@ -196,6 +196,25 @@ impl Conversation {
 
     /// Sets the facts and the shown form of the block at `position`.
     pub(crate) fn set(&mut self, position: usize, facts: Facts, shown: Arc<Block>) {
+        let (old, new) = self.replace(position, facts, shown);
+        if old.facts().call_of_block() != new.facts().call_of_block()
+            || old.result_of() != new.result_of()
+        {
+            self.forget_call(&old);
+        }
+        self.name_call(&new);
+    }
+
+    /// Sets the block at `position` after a text of it has grown.
+    ///
+    /// A text is written back at any time, so this must not decide which block a call leads to: by
+    /// then, the block that had the call before may be gone.
+    pub(crate) fn set_grown(&mut self, position: usize, facts: Facts, shown: Arc<Block>) {
+        self.replace(position, facts, shown);
+    }
+
+    /// Replaces the block at `position`, and returns the old and the new one.
+    fn replace(&mut self, position: usize, facts: Facts, shown: Arc<Block>) -> (Entry, Entry) {
         let before = &self.entries[position];
         let (is_spilled, label) = (before.spilled().is_some(), before.label);
         let was = before.resident();
@@ -205,21 +224,17 @@ impl Conversation {
             true => was.hash.clone(),
             false => OnceLock::new(),
         };
-        let mut entry = Entry { label, ..Entry::with_hash(was.id.clone(), facts, shown, hash) };
-        self.note_open(&entry);
-        self.note_edge(Some(&old), &entry);
-        if old.facts().call_of_block() != entry.facts().call_of_block()
-            || old.result_of() != entry.result_of()
-        {
-            self.forget_call(&old);
-        }
-        self.name_call(&entry);
-        if is_spilled && let Some(shared) = self.shared_spill() {
-            entry = entry.spill_again(&shared);
-        }
+        let new = Entry { label, ..Entry::with_hash(was.id.clone(), facts, shown, hash) };
+        self.note_open(&new);
+        self.note_edge(Some(&old), &new);
+        let entry = match self.shared_spill().filter(|_| is_spilled) {
+            Some(shared) => new.clone().spill_again(&shared),
+            None => new.clone(),
+        };
         self.note_fresh(&entry);
         self.keep_left_path(position, &entry);
         self.entries.set(position, entry);
+        (old, new)
     }
 
     /// Inserts a new block at `position`.
@@ -267,16 +282,21 @@ impl Conversation {
         }
     }
 
-    /// Appends a block that is not in memory, by the hash of its id. It is neither open nor does it
-    /// show a subagent, and the tables of calls are restored apart from it.
-    pub(super) fn append_spilled(&mut self, hash: u64, spilled: SpilledBlock) {
-        let label = self.label_at(self.len());
-        self.newest = label;
-        let entry = Entry { label, ..Entry::of_spilled(spilled) };
-        if !self.index.insert_hash(hash, label) {
-            self.index.insert(&entry.id(), label);
-        }
-        self.entries.push_back(entry);
+    /// Replaces a block of a restored conversation by the same one in memory. It may be open or
+    /// show a subagent; the tables of calls are restored apart from it.
+    pub(super) fn bring_in(
+        &mut self,
+        position: usize,
+        id: BlockId,
+        facts: Facts,
+        shown: Arc<Block>,
+    ) {
+        let label = self.entries[position].label;
+        let entry = Entry { label, ..Entry::new(id, facts, shown) };
+        self.note_open(&entry);
+        self.note_edge(None, &entry);
+        self.note_fresh(&entry);
+        self.entries.set(position, entry);
     }
 
     fn note_fresh(&mut self, entry: &Entry) {
@@ -367,6 +387,11 @@ impl Conversation {
         let start = (Some(call.clone()), BlockId::from(""));
         let of_call = self.edges.range(start..).take_while(|edge| edge.0.as_ref() == Some(call));
         self.positions_of(of_call)
+    }
+
+    /// Returns whether blocks show subagents.
+    pub(super) fn has_edges(&self) -> bool {
+        !self.edges.is_empty()
     }
 
     /// Returns the positions of all blocks that show subagents, in order.

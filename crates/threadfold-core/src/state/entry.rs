@@ -144,17 +144,17 @@ impl Entry {
         }
     }
 
-    /// Returns the call that spawned a subagent. A block that shows one is never spilled.
-    pub(crate) fn call(&self) -> Option<&ToolUseId> {
+    /// Returns the call that spawned a subagent.
+    pub(crate) fn call(&self) -> Option<ToolUseId> {
         match &self.residence {
-            Residence::InMemory(block) => block.facts.call.as_ref(),
-            Residence::Spilled(_) => None,
+            Residence::InMemory(block) => block.facts.call.clone(),
+            Residence::Spilled(spilled) => spilled.call(),
         }
     }
 
     /// Returns the block with the call that spawned its subagent, if it shows a subagent.
     pub(super) fn edge(&self) -> Option<(Option<ToolUseId>, BlockId)> {
-        let call = self.call().cloned();
+        let call = self.call();
         let shows_one = call.is_some() || self.may_be("subagent");
         shows_one.then(|| (call, self.id().into_owned()))
     }

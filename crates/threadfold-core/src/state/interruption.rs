@@ -24,24 +24,24 @@ impl SettledState {
         if self.is_interrupted_by_itself(index) {
             return true;
         }
-        let is_inside = self.callers(index).any(|slot| self.is_known_interrupted(slot));
-        let is_trusted =
-            trust == CacheTrust::Valid && !self.subagents[index].conversation.is_interrupted;
+        let is_inside = self.callers(index).into_iter().any(|slot| self.is_known_interrupted(slot));
+        let is_trusted = trust == CacheTrust::Valid && !self.subagents.is_interrupted(index);
         // Events can claim that two runs contain each other, and then each would keep the other
         // interrupted after the cause is gone.
         is_inside && (is_trusted || self.has_cause(index))
     }
 
     fn is_interrupted_by_itself(&self, index: usize) -> bool {
-        let subagent = &self.subagents[index];
+        let subagent = self.subagents.view(index);
         subagent.runs.last().is_some_and(|run| run.is_interrupted_by_itself(subagent.idle))
     }
 
     /// Returns the conversations whose interruption interrupts the subagent's latest run.
-    fn callers(&self, index: usize) -> impl Iterator<Item = Slot> + '_ {
-        let latest = self.subagents[index].runs.last();
+    fn callers(&self, index: usize) -> Vec<Slot> {
+        let subagent = self.subagents.view(index);
+        let latest = subagent.runs.last();
         let latest = latest.filter(|run| !run.background && run.done().is_none());
-        latest.into_iter().flat_map(|run| run.edges.iter().copied())
+        latest.map(|run| run.edges.clone()).unwrap_or_default()
     }
 
     /// Returns what is cached about a conversation. A corrupt snapshot may name one that is not there.
@@ -49,7 +49,7 @@ impl SettledState {
         match slot {
             Slot::Main => false,
             Slot::Subagent(index) => {
-                self.subagents.get(index).is_some_and(|it| it.conversation.is_interrupted)
+                index < self.subagents.len() && self.subagents.is_interrupted(index)
             }
         }
     }

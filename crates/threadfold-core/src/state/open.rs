@@ -104,6 +104,6 @@ impl ConversationState {
         // subagent's.
         let interrupted = conversation.is_interrupted;
         let shown = facts.show(&open.block, &conversation.name, None, interrupted);
-        conversation.set(position, facts, shown);
+        conversation.set_grown(position, facts, shown);
     }
 }

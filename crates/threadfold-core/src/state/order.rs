@@ -21,6 +21,21 @@ const FEWEST: Label = 32;
 const SHARE: Label = 1024;
 const ROOM: Label = 1 << 12;
 
+/// How many blocks of a restored conversation have a label of their own.
+pub(super) const MOST_RESTORED: usize = 1 << 31;
+
+/// Returns the label of the block at `position` of a restored conversation.
+pub(super) fn restored_label(position: usize) -> Label {
+    FIRST + STEP * position as Label
+}
+
+/// Returns the position that the block with this label had in a restored conversation, if it was in
+/// one.
+pub(super) fn restored_position(label: Label) -> Option<usize> {
+    let distance = label.checked_sub(FIRST).filter(|it| it.is_multiple_of(STEP))?;
+    usize::try_from(distance / STEP).ok()
+}
+
 impl Conversation {
     /// Returns a label for a block that is about to be inserted at `position`.
     pub(super) fn label_at(&mut self, position: usize) -> Label {

@@ -13,11 +13,13 @@ use arrayvec::ArrayVec;
 
 mod iter;
 mod node;
+mod stored;
 #[cfg(test)]
 mod tests;
 
 pub(super) use iter::{IntoIter, Iter};
 use node::{Child, LEAF_WIDTH, Leaf, Node};
+pub(super) use stored::{PAGE_ITEMS, PageSource};
 
 /// An item with a number that increases along the list.
 pub(super) trait SequenceItem {
@@ -51,7 +53,9 @@ impl<T> Sequence<T> {
     fn tail(&self) -> &[T] {
         self.tail.as_deref().map_or(&[], |tail| tail)
     }
+}
 
+impl<T: SequenceItem> Sequence<T> {
     pub(super) fn get(&self, position: usize) -> Option<&T> {
         match position.checked_sub(self.tree_len()) {
             Some(position) => self.tail().get(position),
@@ -66,9 +70,7 @@ impl<T> Sequence<T> {
     pub(super) fn iter(&self) -> Iter<'_, T> {
         Iter::new(self)
     }
-}
 
-impl<T: SequenceItem> Sequence<T> {
     /// Returns the item with this key, and its position.
     pub(super) fn find(&self, key: u64) -> Option<(usize, &T)> {
         let tail = self.tail();
@@ -178,7 +180,7 @@ impl<T: Clone + SequenceItem> Sequence<T> {
     }
 }
 
-impl<T> Index<usize> for Sequence<T> {
+impl<T: SequenceItem> Index<usize> for Sequence<T> {
     type Output = T;
 
     fn index(&self, position: usize) -> &T {
@@ -186,7 +188,7 @@ impl<T> Index<usize> for Sequence<T> {
     }
 }
 
-impl<T: Clone> IntoIterator for Sequence<T> {
+impl<T: Clone + SequenceItem> IntoIterator for Sequence<T> {
     type Item = T;
     type IntoIter = IntoIter<T>;
 

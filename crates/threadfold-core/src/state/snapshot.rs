@@ -8,15 +8,18 @@ use crate::id::{BlockId, ConversationId, ToolUseId};
 use super::ConversationState;
 use super::conversation::{Conversation, Map};
 use super::entry::Facts;
-use super::subagent::{Names, RankSet, Run};
+use super::subagent::{Names, RankSet, Run, Subagent};
 
 mod outline;
 mod parts;
 mod restore;
+mod row_pages;
+mod subagent_text;
 
-pub(super) use outline::OutlineRow;
-pub use outline::StateOutline;
+pub use outline::{OutlinePlaces, OutlineWriters, StateOutline};
 pub use parts::SnapshotPart;
+pub(super) use row_pages::{OutlineRow, RowPages};
+pub(super) use subagent_text::{LARGEST_TEXT, read_subagent, write_subagent};
 
 /// The complete data of a state: what it shows, which source reported what, and all names.
 ///
@@ -106,18 +109,8 @@ impl ConversationState {
     /// Returns the complete data of the state.
     pub fn snapshot(&self) -> StateSnapshot {
         let state = self.without_open_texts();
-        let subagents = state.settled.subagents.iter().map(|subagent| SubagentFacts {
-            names: subagent.names.clone(),
-            runs: subagent.runs.clone(),
-            active: subagent.active,
-            idle: subagent.idle,
-            united: subagent.united,
-            internal: subagent.internal,
-            conversation: conversation_facts(
-                &subagent.conversation,
-                block_facts(&subagent.conversation),
-            ),
-        });
+        let subagents = state.settled.subagents.iter();
+        let subagents = subagents.map(|it| subagent_facts(&it, block_facts(&it.conversation)));
         StateSnapshot {
             version: VERSION,
             main: conversation_facts(&state.settled.main, block_facts(&state.settled.main)),
@@ -147,6 +140,34 @@ fn block_facts(conversation: &Conversation) -> Vec<BlockFacts> {
     let facts = entries
         .map(|entry| BlockFacts { id: entry.id().into_owned(), facts: entry.facts().into_owned() });
     facts.collect()
+}
+
+/// Returns the facts of a subagent, with its blocks in any form.
+fn subagent_facts<B>(subagent: &Subagent, blocks: B) -> SubagentFacts<B> {
+    SubagentFacts {
+        names: subagent.names.clone(),
+        runs: subagent.runs.clone(),
+        active: subagent.active,
+        idle: subagent.idle,
+        united: subagent.united,
+        internal: subagent.internal,
+        conversation: conversation_facts(&subagent.conversation, blocks),
+    }
+}
+
+impl<B> SubagentFacts<B> {
+    /// Returns the subagent without the contents of its conversation.
+    fn to_subagent(&self) -> Subagent {
+        Subagent {
+            conversation: Conversation::named(self.conversation.name.clone()),
+            names: self.names.clone(),
+            runs: self.runs.clone(),
+            active: self.active,
+            idle: self.idle,
+            united: self.united,
+            internal: self.internal,
+        }
+    }
 }
 
 /// Returns the facts of a conversation, with its blocks in any form.

@@ -1,4 +1,4 @@
-//! Spills closed blocks out of memory.
+//! Spills closed blocks and quiet subagents out of memory.
 //!
 //! A closed block of a long conversation is rarely read again. Its facts can be spilled as the JSON
 //! that a snapshot contains; the entry keeps the location and a few flags that are read often. A
@@ -7,23 +7,25 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use imbl::OrdSet;
 use serde::Serialize;
 
 use crate::block::{Block, BlockBody};
 use crate::event::Rank;
 use crate::hash::block_hash;
-use crate::id::{BlockId, ConversationId};
+use crate::id::{BlockId, ConversationId, ToolUseId};
 use crate::work::visit;
 
 use super::block_index::hash_of_id;
 use super::conversation::Conversation;
 use super::entry::{Entry, Facts, RANKS, Residence, ResidentBlock};
 use super::snapshot::{BlockFacts, OutlineRow};
+use super::subagents::MOST_RESIDENT;
 use super::{ConversationState, Slot};
 
 /// How much text is collected before it is written to the store.
 const BATCH: usize = 1 << 20;
+/// How many bytes the length of a text has.
+const LENGTH: usize = 4;
 /// How many open blocks of a conversation stay in memory.
 const MOST_OPEN: usize = 256;
 
@@ -88,6 +90,10 @@ impl SpilledConversation {
         Self { store, name, hashes }
     }
 
+    pub(super) fn store(&self) -> &Arc<dyn SpillStore> {
+        &self.store
+    }
+
     fn is_of(&self, store: &Arc<dyn SpillStore>, name: &ConversationId) -> bool {
         Arc::ptr_eq(&self.store, store) && self.name == *name
     }
@@ -140,8 +146,13 @@ pub(crate) struct SpilledBlock {
     marks: u8,
     /// The index of its type in [`BlockBody::KINDS`].
     kind: u8,
-    has_kind: bool,
+    flags: u8,
 }
+
+/// The type of the block is known.
+const HAS_KIND: u8 = 1;
+/// The block shows a subagent: what it shows follows its text, see [`PendingBatch::add`].
+const HAS_SHOWN: u8 = 2;
 
 impl SpilledBlock {
     /// Returns a block of a restored state, whose text begins at `place`; nothing if that is beyond
@@ -154,14 +165,18 @@ impl SpilledBlock {
     ) -> Option<Self> {
         let OutlineRow { length, marks, kind, .. } = *row;
         let (place_low, place_high) = split_place(place)?;
-        let (kind, has_kind) = (kind.unwrap_or_default(), kind.is_some());
-        Some(Self { shared, place_low, length, hash, place_high, marks, kind, has_kind })
+        let (kind, flags) = (kind.unwrap_or_default(), kind.map_or(0, |_| HAS_KIND));
+        Some(Self { shared, place_low, length, hash, place_high, marks, kind, flags })
     }
 
     /// Returns what an outline has of the block; `id_hash` is the hash of its id.
     pub(super) fn outline_row(&self, id_hash: u64) -> OutlineRow {
-        let kind = self.has_kind.then_some(self.kind);
+        let kind = self.has(HAS_KIND).then_some(self.kind);
         OutlineRow { length: self.length, id_hash, kind, marks: self.marks, is_eager: false }
+    }
+
+    fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
     }
 
     pub(super) fn is_known(&self, rank: Rank) -> bool {
@@ -174,7 +189,7 @@ impl SpilledBlock {
 
     /// Returns true if the block may have this type.
     pub(super) fn may_be(&self, kind: &str) -> bool {
-        !self.has_kind || BlockBody::KINDS.get(usize::from(self.kind)) == Some(&kind)
+        !self.has(HAS_KIND) || BlockBody::KINDS.get(usize::from(self.kind)) == Some(&kind)
     }
 
     /// Reads the block back; nothing if that fails.
@@ -203,9 +218,33 @@ impl SpilledBlock {
         self.try_read().is_none_or(|it| it.id == *id)
     }
 
+    /// Returns the call that spawned a subagent, if the block shows one.
+    pub(super) fn call(&self) -> Option<ToolUseId> {
+        self.has(HAS_SHOWN).then(|| self.read().facts.call).flatten()
+    }
+
     pub(super) fn shown(&self) -> Arc<Block> {
-        let BlockFacts { id, facts } = self.read();
-        facts.show_without_run(&id, &self.shared.name)
+        self.read_shown().unwrap_or_else(|| {
+            let BlockFacts { id, facts } = self.read();
+            facts.show_without_run(&id, &self.shared.name)
+        })
+    }
+
+    /// Reads back what the block shows, if its facts do not tell, or if that fails.
+    fn read_shown(&self) -> Option<Arc<Block>> {
+        if !self.has(HAS_SHOWN) {
+            return None;
+        }
+        let place = self.end() + 1;
+        let length = self.shared.store.fetch(place, LENGTH)?;
+        let length = u32::from_le_bytes(length.try_into().ok()?) as usize;
+        let text = self.shared.store.fetch(place + LENGTH as u64, length)?;
+        let Ok(mut shown) = serde_json::from_slice::<Block>(&text) else {
+            self.shared.store.report_corruption(place);
+            return None;
+        };
+        shown.conversation_id = self.shared.name.clone();
+        Some(Arc::new(shown))
     }
 
     pub(super) fn store(&self) -> &Arc<dyn SpillStore> {
@@ -229,7 +268,7 @@ impl SpilledBlock {
 }
 
 /// Returns the low and the high part of an offset; nothing beyond the first terabyte.
-fn split_place(place: u64) -> Option<(u32, u8)> {
+pub(super) fn split_place(place: u64) -> Option<(u32, u8)> {
     Some((place as u32, u8::try_from(place >> 32).ok()?))
 }
 
@@ -311,7 +350,9 @@ impl Entry {
             Residence::InMemory(block) => block.clone(),
             Residence::Spilled(spilled) => {
                 let BlockFacts { id, facts } = spilled.read();
-                let shown = facts.show_without_run(&id, &spilled.shared.name);
+                let shown = spilled
+                    .read_shown()
+                    .unwrap_or_else(|| facts.show_without_run(&id, &spilled.shared.name));
                 Arc::new(ResidentBlock { id, facts, shown, hash: OnceLock::new() })
             }
         }
@@ -366,6 +407,7 @@ struct PendingBlock {
     hash: u32,
     marks: u8,
     kind: Option<u8>,
+    flags: u8,
 }
 
 /// Writes to a list that does not double when a large value is added to it.
@@ -389,12 +431,16 @@ impl io::Write for Tight<'_> {
 }
 
 impl PendingBatch {
-    /// Adds a block, unless it must stay in memory: it grows, or it shows more than its facts.
+    /// Adds a block, unless it must stay in memory: it grows, or it shows more than its facts. For
+    /// one that shows a subagent, what it shows is added after its text, behind its length.
     fn add(&mut self, position: usize, entry: &Entry, shared: &SpilledConversation) {
         let Residence::InMemory(block) = &entry.residence else { return };
         let ResidentBlock { id, facts, shown, hash } = &**block;
+        let shows_subagent = facts.call.is_some();
         // A text that grows would be written again and again.
-        if shown.status.is_open() && !is_waiting_call(shown) || block.shows_more(&shared.name) {
+        if shown.status.is_open() && !shows_subagent && !is_waiting_call(shown)
+            || !shows_subagent && block.shows_more(&shared.name)
+        {
             return;
         }
         // Computed before the facts leave memory, because hashing the state must not read every
@@ -409,9 +455,24 @@ impl PendingBatch {
         // With the separator of a JSON list, a run of spilled blocks can be copied into a snapshot
         // as is.
         self.texts.push(b',');
+        if shows_subagent && !self.add_shown(shown) {
+            return self.texts.truncate(offset);
+        }
         let hash = shared.add_hash(&hash);
         let (marks, kind) = (marks_of(facts), kind_of(shown));
-        self.blocks.push(PendingBlock { position, offset, length, hash, marks, kind });
+        let flags = kind.map_or(0, |_| HAS_KIND) | if shows_subagent { HAS_SHOWN } else { 0 };
+        self.blocks.push(PendingBlock { position, offset, length, hash, marks, kind, flags });
+    }
+
+    /// Adds what a block shows, behind its length; false if it is too long.
+    fn add_shown(&mut self, shown: &Block) -> bool {
+        let start = self.texts.len();
+        self.texts.extend([0; LENGTH]);
+        let written = serde_json::to_writer(Tight(&mut self.texts), shown);
+        let length = u32::try_from(self.texts.len() - start - LENGTH).ok();
+        let Some(length) = length.filter(|_| written.is_ok()) else { return false };
+        self.texts[start..start + LENGTH].copy_from_slice(&length.to_le_bytes());
+        true
     }
 
     /// Writes the blocks, and returns them with their positions; none if the store fails.
@@ -422,7 +483,7 @@ impl PendingBatch {
         }
         let Some(start) = shared.store.put(&texts) else { return Vec::new() };
         let spilled = |block: PendingBlock| {
-            let PendingBlock { position, offset, length, hash, marks, kind } = block;
+            let PendingBlock { position, offset, length, hash, marks, kind, flags } = block;
             // A block beyond the first terabyte stays in memory.
             let (place_low, place_high) = split_place(start + offset as u64)?;
             let spilled = SpilledBlock {
@@ -433,7 +494,7 @@ impl PendingBatch {
                 place_high,
                 marks,
                 kind: kind.unwrap_or_default(),
-                has_kind: kind.is_some(),
+                flags,
             };
             Some((position, spilled))
         };
@@ -512,28 +573,42 @@ impl Conversation {
 }
 
 impl ConversationState {
-    /// Spills the closed blocks that are new since the last call.
+    /// Spills the closed blocks that are new since the last call, and subagents that are quiet.
     ///
     /// The state stays equal: it shows the same, has the same hash, and can be folded further. The
     /// cost is proportional to what is new. A spilled block is written again whenever it changes
-    /// later.
+    /// later, and so is a spilled subagent.
     pub fn spill(&mut self, store: &Arc<dyn SpillStore>) {
-        let changed: Vec<usize> = match &self.settled.changed {
-            None => (0..self.settled.subagents.len()).collect(),
-            Some(changed) => changed.iter().copied().collect(),
-        };
-        let subagents = changed.into_iter().map(Slot::Subagent);
-        for slot in std::iter::once(Slot::Main).chain(subagents) {
+        self.spill_beyond(MOST_RESIDENT, store);
+    }
+
+    /// Spills if a step has changed very many subagents, so that not all of them are in memory.
+    pub(crate) fn spill_if_crowded(&mut self) {
+        if let Some(store) = self.settled.subagents.store_if_crowded() {
+            self.spill(&store);
+        }
+    }
+
+    /// Spills like [`spill`](Self::spill), and leaves about so many of the small subagents in memory.
+    pub fn spill_beyond(&mut self, subagents: usize, store: &Arc<dyn SpillStore>) {
+        let changed = self.settled.subagents.changed();
+        let open = self.open.clone();
+        if !self.settled.subagents.is_unchanged() {
+            let is_growing = |index| open.first_of(Slot::Subagent(index)).is_some();
+            self.settled_mut().subagents.spill(store, subagents, is_growing);
+        }
+        let in_memory = |index: &usize| self.settled.subagents.is_in_memory(*index);
+        let changed: Vec<usize> = changed.into_iter().filter(in_memory).collect();
+        for slot in std::iter::once(Slot::Main).chain(changed.into_iter().map(Slot::Subagent)) {
             visit();
             if self.settled.conversation(slot).has_fresh() {
-                let open = self.open.clone();
                 let is_growing =
                     |id: &BlockId| open.find(id, 0, |text| text.slot == slot).is_some();
                 self.settled_mut().conversation_mut(slot).spill(store, is_growing);
             }
         }
-        if self.settled.changed.as_ref().is_none_or(|changed| !changed.is_empty()) {
-            self.settled_mut().changed = Some(OrdSet::new());
+        if !self.settled.subagents.is_unchanged() {
+            self.settled_mut().subagents.note_spill();
         }
     }
 }

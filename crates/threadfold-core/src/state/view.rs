@@ -11,22 +11,42 @@ use crate::id::{AgentId, BlockId, ConversationId, ToolUseId};
 use crate::json_object::Field;
 
 use super::conversation::Conversation;
-use super::{ConversationState, Entry, Slot, SubagentHeader};
+use super::subagents::SubagentView;
+use super::{ConversationState, Entry, Slot, Subagent, SubagentHeader};
 
 /// The blocks of one conversation, in order.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Blocks<'a> {
     state: &'a ConversationState,
     slot: Slot,
+    conversation: HeldConversation<'a>,
+}
+
+/// A conversation, for as long as somebody reads it.
+#[derive(Clone)]
+enum HeldConversation<'a> {
+    InMemory(&'a Conversation),
+    /// A spilled subagent that was read back.
+    ReadBack(Arc<Subagent>),
 }
 
 impl<'a> Blocks<'a> {
     pub(crate) fn new(state: &'a ConversationState, slot: Slot) -> Self {
-        Self { state, slot }
+        let conversation = match slot {
+            Slot::Main => HeldConversation::InMemory(&state.settled.main),
+            Slot::Subagent(index) => match state.settled.subagents.view(index) {
+                SubagentView::InMemory(it) => HeldConversation::InMemory(&it.conversation),
+                SubagentView::ReadBack(it) => HeldConversation::ReadBack(it),
+            },
+        };
+        Self { state, slot, conversation }
     }
 
-    fn conversation(&self) -> &'a Conversation {
-        self.state.settled.conversation(self.slot)
+    fn conversation(&self) -> &Conversation {
+        match &self.conversation {
+            HeldConversation::InMemory(conversation) => conversation,
+            HeldConversation::ReadBack(subagent) => &subagent.conversation,
+        }
     }
 
     /// Returns the number of blocks.
@@ -41,12 +61,12 @@ impl<'a> Blocks<'a> {
 
     /// Returns the block at `position`.
     pub fn get(&self, position: usize) -> Option<Cow<'a, Block>> {
-        self.conversation().at(position).map(|entry| self.shown(entry))
+        self.shown_by(|conversation| conversation.at(position))
     }
 
     /// Returns the block with this id.
     pub fn find(&self, id: &BlockId) -> Option<Cow<'a, Block>> {
-        self.conversation().entry(id).map(|entry| self.shown(entry))
+        self.shown_by(|conversation| conversation.entry(id))
     }
 
     /// Returns the position of the block with this id.
@@ -67,7 +87,7 @@ impl<'a> Blocks<'a> {
 
     /// Returns the block that is the result of this call.
     pub fn result(&self, call: &ToolUseId) -> Option<Cow<'a, Block>> {
-        let block = self.shown(self.conversation().result(call)?);
+        let block = self.shown_by(|conversation| conversation.result(call))?;
         let is_result =
             matches!(&block.body, BlockBody::ToolResult(body) if body.tool_use_id == *call);
         is_result.then_some(block)
@@ -75,25 +95,65 @@ impl<'a> Blocks<'a> {
 
     /// Returns the blocks in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Cow<'a, Block>> + use<'a> {
-        let blocks = *self;
-        self.conversation().entries().map(move |entry| blocks.shown(entry))
+        self.filtered(|_| true)
     }
 
     /// Returns the blocks of one type in order, without reading back spilled blocks of other types.
     pub fn of_kind(&self, kind: &'a str) -> impl Iterator<Item = Cow<'a, Block>> + use<'a> {
-        let blocks = *self;
-        let entries = self.conversation().entries().filter(move |entry| entry.may_be(kind));
-        let shown = entries.map(move |entry| blocks.shown(entry));
+        let shown = self.filtered(move |entry| entry.may_be(kind));
         shown.filter(move |block| block.body.kind() == kind)
     }
 
-    fn shown(&self, entry: &'a Entry) -> Cow<'a, Block> {
-        match (self.state.with_open_text(self.slot, entry), entry.shown()) {
-            (Some(grown), _) => Cow::Owned(grown),
-            (None, Cow::Borrowed(shown)) => Cow::Borrowed(shown),
-            (None, Cow::Owned(shown)) => Cow::Owned(Arc::unwrap_or_clone(shown)),
+    /// Returns the blocks for which `filter` holds, in order.
+    fn filtered<F: Fn(&Entry) -> bool + Clone + 'a>(
+        &self,
+        filter: F,
+    ) -> impl DoubleEndedIterator<Item = Cow<'a, Block>> + use<'a, F> {
+        let (state, slot) = (self.state, self.slot);
+        let (in_memory, read_back) = match &self.conversation {
+            HeldConversation::InMemory(conversation) => (Some(*conversation), None),
+            HeldConversation::ReadBack(subagent) => (None, Some(subagent.clone())),
+        };
+        let is_wanted = filter.clone();
+        let in_memory = in_memory.into_iter().flat_map(Conversation::entries);
+        let in_memory = in_memory.filter(move |entry| is_wanted(entry));
+        let read_back = read_back.into_iter().flat_map(move |subagent| {
+            let filter = filter.clone();
+            (0..subagent.conversation.len()).filter_map(move |position| {
+                let entry = subagent.conversation.at(position).filter(|entry| filter(entry))?;
+                Some(owned(state, slot, entry))
+            })
+        });
+        in_memory.map(move |entry| shown(state, slot, entry)).chain(read_back)
+    }
+
+    /// Returns a block of the conversation.
+    fn shown_by(
+        &self,
+        find: impl for<'c> Fn(&'c Conversation) -> Option<&'c Entry>,
+    ) -> Option<Cow<'a, Block>> {
+        match &self.conversation {
+            HeldConversation::InMemory(conversation) => {
+                find(conversation).map(|entry| shown(self.state, self.slot, entry))
+            }
+            HeldConversation::ReadBack(subagent) => {
+                find(&subagent.conversation).map(|entry| owned(self.state, self.slot, entry))
+            }
         }
     }
+}
+
+fn shown<'a>(state: &ConversationState, slot: Slot, entry: &'a Entry) -> Cow<'a, Block> {
+    match (state.with_open_text(slot, entry), entry.shown()) {
+        (Some(grown), _) => Cow::Owned(grown),
+        (None, Cow::Borrowed(shown)) => Cow::Borrowed(shown),
+        (None, Cow::Owned(shown)) => Cow::Owned(Arc::unwrap_or_clone(shown)),
+    }
+}
+
+/// Returns a block of a subagent that was read back.
+fn owned<'a>(state: &ConversationState, slot: Slot, entry: &Entry) -> Cow<'a, Block> {
+    Cow::Owned(shown(state, slot, entry).into_owned())
 }
 
 impl Serialize for Blocks<'_> {
@@ -118,13 +178,13 @@ impl<'a> SubagentRef<'a> {
         Self { state, index }
     }
 
-    fn subagent(&self) -> &'a super::Subagent {
-        &self.state.settled.subagents[self.index]
+    fn subagent(&self) -> SubagentView<'a> {
+        self.state.settled.subagents.view(self.index)
     }
 
     /// Returns the name that its blocks carry.
-    pub fn conversation_id(&self) -> &'a ConversationId {
-        &self.subagent().conversation.name
+    pub fn conversation_id(&self) -> ConversationId {
+        self.subagent().conversation.name.clone()
     }
 
     /// Returns the latest call that ran it.
@@ -135,8 +195,8 @@ impl<'a> SubagentRef<'a> {
     }
 
     /// Returns its own id.
-    pub fn agent_id(&self) -> Option<&'a AgentId> {
-        self.subagent().names.agent_id.as_ref()
+    pub fn agent_id(&self) -> Option<AgentId> {
+        self.subagent().names.agent_id.clone()
     }
 
     /// Returns true if a call started it, but no conversation is known to contain that call.

@@ -5,12 +5,21 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use threadfold_core::{ConversationState, SessionEvent, SpillStore, fold};
 use threadfold_testkit::sessions::{hostile, interleave, plausible};
-use threadfold_testkit::spill_store::{snapshot_of_parts, spill_store};
+use threadfold_testkit::spill_store::{MemorySpillStore, snapshot_of_parts, spill_store};
 use threadfold_testkit::story::{events, show};
 
 /// Folds events, spills after those that `turns` selects, and compares each step with a plain
-/// fold.
+/// fold: once with subagents in memory, and once with all of them spilled.
 fn fold_spilling(events: &[SessionEvent], turns: &[bool]) -> Result<(), TestCaseError> {
+    fold_spilling_beyond(usize::MAX, events, turns)?;
+    fold_spilling_beyond(0, events, turns)
+}
+
+fn fold_spilling_beyond(
+    subagents: usize,
+    events: &[SessionEvent],
+    turns: &[bool],
+) -> Result<(), TestCaseError> {
     let (_, store) = spill_store();
     let mut plain = ConversationState::default();
     let mut spilled = ConversationState::default();
@@ -22,10 +31,12 @@ fn fold_spilling(events: &[SessionEvent], turns: &[bool]) -> Result<(), TestCase
         prop_assert_eq!(found, expected, "{:?}", event);
         held.push((spilled.clone(), plain.hash()));
         if *is_due {
-            spilled.spill(&store);
+            spilled.spill_beyond(subagents, &store);
         }
         prop_assert_eq!(spilled.hash(), plain.hash(), "{:?}", event);
     }
+    same(&spilled, &plain)?;
+    spilled.spill_beyond(subagents, &store);
     same(&spilled, &plain)?;
     for (old, hash) in held {
         prop_assert_eq!(old.hash(), hash, "an old state stays as it was");
@@ -251,4 +262,149 @@ fn calls_without_results_are_spilled_if_there_are_many() {
     let plain = fold(&story);
     assert_eq!((&state, state.hash()), (&plain, plain.hash()));
     assert!(state.blocks().iter().all(|block| !block.status.is_open()));
+}
+
+/// Returns events for a range of subagents that begin one after another, each with a block. With
+/// `is_chain`, each one's conversation calls the next.
+fn subagents(numbers: std::ops::Range<usize>, is_chain: bool) -> Vec<SessionEvent> {
+    let of_one = |number: usize| {
+        let caller = match (is_chain, number) {
+            (true, 1..) => format!("t{}", number - 1),
+            _ => "main".to_owned(),
+        };
+        let block = format!(
+            r#"{{"id":"b","type":"assistant_text","status":"complete","content":"text {number}"}}"#
+        );
+        [
+            format!(
+                r#"{{"type":"subagent:spawned","context":{{"conversationId":"{caller}"}},"payload":{{"toolUseId":"t{number}","agentId":"a{number}","prompt":"p"}}}}"#
+            ),
+            format!(
+                r#"{{"type":"block:upsert","context":{{"conversationId":"a{number}"}},"payload":{{"block":{block}}}}}"#
+            ),
+        ]
+    };
+    numbers.flat_map(of_one).map(|json| SessionEvent::from_json(&json).unwrap()).collect()
+}
+
+/// Returns a state with spilled subagents, and its store.
+fn with_spilled(
+    events: &[SessionEvent],
+) -> (ConversationState, Arc<MemorySpillStore>, Arc<dyn SpillStore>) {
+    let (kept, store) = spill_store();
+    let mut state = ConversationState::default();
+    for event in events {
+        state.extend([event]);
+    }
+    state.spill_beyond(0, &store);
+    (state, kept, store)
+}
+
+#[test]
+fn spilled_subagents_are_found_by_all_their_names_and_can_change() {
+    for is_chain in [false, true] {
+        let story = subagents(0..600, is_chain);
+        let (mut state, _, store) = with_spilled(&story);
+        same(&state, &fold(&story)).unwrap();
+        for name in ["t7", "a7", "agent-a7"] {
+            let subagent = state.subagent(&name.into()).unwrap();
+            assert_eq!(subagent.tool_use_id().unwrap().as_str(), "t7");
+            assert_eq!(subagent.blocks().iter().count(), 1 + usize::from(is_chain));
+        }
+        let more = r#"{"type":"subagent:completed","payload":{"toolUseId":"t7","status":"completed","output":"done"}}
+            {"type":"session:idle","context":{"conversationId":"a3"}}
+            {"type":"session:idle"}
+            {"type":"block:upsert","context":{"conversationId":"a9"},"payload":{"block":{"id":"c","type":"assistant_text","status":"pending","content":"x"}}}
+            {"type":"block:delta","context":{"conversationId":"t9"},"payload":{"blockId":"c","delta":"y"}}"#;
+        let more: Vec<_> =
+            more.lines().map(|line| SessionEvent::from_json(line.trim()).unwrap()).collect();
+        let held = state.clone();
+        let before = held.hash();
+        for event in &more {
+            state.extend([event]);
+            state.spill_beyond(0, &store);
+        }
+        same(&state, &fold(story.iter().chain(&more))).unwrap();
+        assert_eq!(
+            (held.hash(), before),
+            (before, fold(&story).hash()),
+            "an old state is as it was"
+        );
+    }
+}
+
+#[test]
+fn subagents_are_spilled_once_there_are_many() {
+    let (kept, store) = spill_store();
+    let mut state = ConversationState::default();
+    let read = |state: &ConversationState| {
+        let before = kept.fetched();
+        let names = (0..250).map(|it| format!("a{it}"));
+        names.for_each(|it| {
+            assert!(state.subagent(&it.as_str().into()).is_some_and(|it| !it.is_internal()))
+        });
+        kept.fetched() - before
+    };
+    state.extend(&subagents(0..250, false));
+    state.spill(&store);
+    state.spill(&store);
+    assert_eq!(read(&state), 0, "so many stay in memory");
+    state.extend(&subagents(250..1_000, false));
+    state.spill(&store);
+    assert!(read(&state) > 250 * 100, "each is read back");
+    assert_eq!(state, fold(&subagents(0..1_000, false)));
+}
+
+#[test]
+fn a_spilled_subagent_is_written_again_only_if_it_changes() {
+    let story = subagents(0..600, false);
+    let (mut state, kept, store) = with_spilled(&story);
+    let before = kept.len();
+    state.hash();
+    state.spill_beyond(0, &store);
+    assert_eq!(kept.len(), before, "reading writes nothing");
+    state.extend(&subagents(7..8, false));
+    state.spill_beyond(0, &store);
+    assert!((1..4_000).contains(&(kept.len() - before)), "{} bytes", kept.len() - before);
+    same(&state, &fold(&story)).unwrap();
+}
+
+#[test]
+fn corrupt_subagents_are_reported_to_the_store_and_cause_no_panic() {
+    let story = subagents(0..600, true);
+    for is_damaged in [true, false] {
+        let (mut state, kept, store) = with_spilled(&story);
+        if is_damaged {
+            kept.damage();
+            assert!(!kept.is_broken());
+        } else {
+            kept.break_down();
+        }
+        state.subagents().iter().for_each(|it| assert!(it.blocks().len() <= 2));
+        state.hash();
+        assert!(kept.is_broken());
+        state.extend(&story);
+        state.spill_beyond(0, &store);
+    }
+}
+
+#[test]
+fn subagents_that_were_spilled_to_several_stores_are_read_from_each() {
+    let stores: Vec<_> = (0..3).map(|_| spill_store().1).collect();
+    let story = subagents(0..90, true);
+    let mut state = ConversationState::default();
+    for (events, store) in story.chunks(60).zip(&stores) {
+        state.extend(events);
+        state.spill_beyond(0, store);
+    }
+    // Another state goes its own way with the same stores.
+    let mut other = state.clone();
+    let more = subagents(90..120, true);
+    state.extend(&more);
+    state.spill_beyond(0, &stores[1]);
+    let rest = subagents(30..40, false);
+    other.extend(&rest);
+    other.spill_beyond(0, &spill_store().1);
+    assert_eq!(state, fold(&subagents(0..120, true)));
+    assert_eq!(other, fold(&[story, rest].concat()));
 }

@@ -10,6 +10,7 @@ use threadfold_core::{SessionId, StateHash};
 use threadfold_engine::agents::claude::claude_files;
 use threadfold_engine::{
     Budget, EngineError, InputFile, Options, Session, holder, load, load_within, read_files,
+    reindex,
 };
 use threadfold_fold::{
     Cutter, Fold, GENERATION, Record, RecordKind, Slices, Snapshot, SnapshotFooter, StoredRecord,
@@ -82,7 +83,7 @@ async fn written(store: &dyn Store, id: &SessionId) -> Vec<String> {
         for own in [&snapshot.created_at, snapshot.log_id.as_str()] {
             text = text.replace(own, "own");
         }
-        let footer = SnapshotFooter::read(&stored.bytes, stored.bytes.len() as u64).unwrap();
+        let footer = SnapshotFooter::read(&stored.bytes).unwrap();
         let rows = &stored.bytes[footer.rows as usize..footer.outline as usize];
         all.push(format!("{text} and {}", blake3::hash(rows)));
     }
@@ -194,6 +195,68 @@ async fn a_session_is_opened_without_reading_its_blocks() {
     assert!(matches!(session.new_part(&files[0].spec).await, Err(EngineError::StoredState { .. })));
     let again = load(&store, &id, u64::MAX, Slices::default()).await.unwrap();
     assert_eq!((again.snapshot, again.fold.settled()), (None, expected));
+}
+
+/// Returns how many blobs are read to show the last blocks of a session of so many bytes, then one in
+/// the middle, and how many more to look for a block that does not exist.
+async fn blobs_of_looking(bytes: u64) -> [usize; 3] {
+    let folder = tempfile::tempdir().unwrap();
+    let (id, files) = made_up(folder.path(), bytes);
+    let store = Arc::new(SqliteStore::open(folder.path().join("a.db")).unwrap());
+    let store: Arc<dyn Store> = store;
+    let options = Options { budget: budget(1_000_000, folder.path()), ..Options::new(holder("a")) };
+    let mut session = Session::open(store.clone(), &id, options).await.unwrap();
+    read_files(&mut session, &files).await.unwrap();
+    session.close().await.unwrap();
+    let counted = Arc::new(DelegatingStore::new(store, BlobCount::default()));
+    let shared: Arc<dyn Store> = counted.clone();
+    let count = || counted.hooks().0.load(Ordering::Relaxed);
+    let loaded = load(&shared, &id, u64::MAX, Slices::default()).await.unwrap();
+    assert_eq!(loaded.records, 0, "there is a snapshot of all");
+    let state = loaded.fold.settled();
+    let blocks = state.blocks();
+    let last: Vec<_> = (blocks.len() - 50..blocks.len()).map(|at| blocks.get(at)).collect();
+    let of_last = count();
+    assert_eq!(blocks.position(&last[0].as_ref().unwrap().id), Some(blocks.len() - 50));
+    assert!(blocks.get(blocks.len() / 2).is_some());
+    let of_middle = count();
+    assert_eq!(blocks.position(&"nobody".into()), None);
+    loaded.parts.check().unwrap();
+    [of_last, of_middle, count() - of_middle]
+}
+
+#[tokio::test]
+async fn looking_at_a_session_costs_the_same_if_it_is_ten_times_as_long() {
+    let (small, large) = (blobs_of_looking(12_000_000).await, blobs_of_looking(120_000_000).await);
+    for (one, ten) in small.iter().zip(large).take(2) {
+        assert!(ten * 2 <= one * 3, "{small:?} and {large:?}");
+    }
+    // A page of each segment of the index: their number grows with the logarithm of the length.
+    assert!(small[2] <= 8 && large[2] <= 8, "{small:?} and {large:?}");
+}
+
+#[tokio::test]
+async fn snapshots_of_many_subagents_cost_in_proportion_to_them() {
+    const SUBAGENTS: u64 = 2_000;
+    let (id, store) = (SessionId::from("many"), Arc::new(MemoryStore::default()) as Arc<dyn Store>);
+    let mut session = open(&store, &id, None).await;
+    let spawned = |number: u64| {
+        let json =
+            format!(r#"{{"type":"subagent:spawned","payload":{{"toolUseId":"t{number}"}}}}"#);
+        Record::new(RecordKind::Event, 0, 0, json)
+    };
+    for first in (0..SUBAGENTS).step_by(10) {
+        session.accept((first..first + 10).map(spawned).collect()).await.unwrap();
+    }
+    session.close().await.unwrap();
+    // Each snapshot has as many subagents as there are records.
+    let written = |snapshots: Vec<(u32, u64)>| snapshots.iter().map(|it| it.1).sum::<u64>();
+    let imported = written(store.snapshots(&id).await.unwrap());
+    assert!((1..=3 * SUBAGENTS).contains(&imported), "{imported} subagents were written");
+    let entry = store.entry(&id).await.unwrap().unwrap();
+    reindex(&*store, &entry, EVERY, None).await.unwrap();
+    let rebuilt = written(store.snapshots(&id).await.unwrap());
+    assert!((1..=3 * SUBAGENTS).contains(&rebuilt), "{rebuilt} subagents were written");
 }
 
 /// Counts the blobs that are read.

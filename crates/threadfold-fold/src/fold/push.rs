@@ -200,7 +200,8 @@ impl Fold {
         source.ended = true;
         let open = (source.partial.take(), source.long.take());
         if let (Some(feed), Some(converter)) = (&source.feed, converter) {
-            finish(open, source.position, feed, converter, &mut step.events);
+            finish_line(open, source.position, feed, converter, &mut step.events);
+            converter.finish(feed, &mut step.events);
             ShortLines::move_anchors(source.short.as_deref(), &mut step.events);
         }
     }
@@ -272,8 +273,8 @@ fn convert_document(
     }
 }
 
-/// Ends a feed: converts its incomplete last line, then closes what it left open.
-pub(super) fn finish(
+/// Converts the incomplete last line of a feed that ends.
+pub(super) fn finish_line(
     (partial, long): (Option<Bytes>, Option<LongLine>),
     position: Position,
     feed: &Feed,
@@ -287,5 +288,4 @@ pub(super) fn finish(
     } else if let Some(line) = lines::line(position, &partial) {
         converter.push(&FeedLine { feed, number: line.number, bytes: line.bytes }, events);
     }
-    converter.finish(feed, events);
 }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadfold_convert::{Agent, GENERATION};
 use threadfold_core::{
-    ConversationState, Fields, Json, SessionMetadata, SnapshotError, SpillStore, TurnState,
+    ConversationState, Fields, Json, OutlinePlaces, SessionMetadata, SnapshotError, SpillStore,
+    TurnState,
 };
 
 use super::Fold;
@@ -16,8 +17,9 @@ use crate::cursor::LogId;
 use crate::error::with_causes;
 use crate::slice::RestorePolicy;
 use crate::snapshot::{
-    CONVERSATION, CONVERTER, ConverterPlace, SliceSnapshot, SliceText, Snapshot, SnapshotHeader,
-    SnapshotOutline, SnapshotRestoreError, SnapshotText, TextRange,
+    CONVERSATION, CONVERTER, ConverterPlace, METADATA, MetadataPlace, SliceSnapshot, SliceText,
+    Snapshot, SnapshotFooter, SnapshotHeader, SnapshotOutline, SnapshotRestoreError, SnapshotText,
+    TextRange,
 };
 use crate::source::SourceItem;
 use crate::sources::Sources;
@@ -26,7 +28,7 @@ use crate::sources::Sources;
 const OWN: [(&str, RestorePolicy); 6] = [
     (CONVERSATION, RestorePolicy::State),
     (CONVERTER, RestorePolicy::State),
-    ("metadata", RestorePolicy::Log),
+    (METADATA, RestorePolicy::Log),
     (REPORTED_TURNS, RestorePolicy::Log),
     (SOURCES, RestorePolicy::Log),
     // A restore is a record like any other: it must not write a ledger.
@@ -75,22 +77,21 @@ impl Fold {
         Ok(fold)
     }
 
-    /// Returns the fold of a stored snapshot of this log, by its outline and the rows of its blocks;
-    /// `self` is the fold of no records.
+    /// Returns the fold of a stored snapshot of this log, by its outline; `self` is the fold of no
+    /// records.
     ///
-    /// `text` holds the whole stored snapshot, in which the hashes begin at `hashes_at`. Blocks and
-    /// the converter's memory are read from it when they are needed, so its owner must check it
-    /// before using the state.
+    /// `text` holds the whole stored snapshot. Blocks, the converter's memory and the tokens of
+    /// messages are read from it when they are needed, so its owner must check it before using the
+    /// state.
     pub fn from_outline(
         self,
         outline: SnapshotOutline,
-        rows: &[u8],
+        footer: &SnapshotFooter,
         text: &Arc<dyn SpillStore>,
-        hashes_at: u64,
         log: &LogId,
     ) -> Result<Self, SnapshotRestoreError> {
         check_log(&outline.log_id, outline.generation, log)?;
-        let SnapshotOutline { seq, conversation, state, converter, slices, settling, .. } = outline;
+        let SnapshotOutline { seq, state, converter, metadata, slices, settling, .. } = outline;
         let mut texts = Vec::with_capacity(slices.len());
         for TextRange { place, length } in slices {
             let bytes = usize::try_from(length).ok().and_then(|it| text.fetch(place, it));
@@ -106,9 +107,20 @@ impl Fold {
             });
             fold.load_all(&slices.collect::<Result<Vec<_>, _>>()?)?;
         }
-        fold.conversation =
-            ConversationState::restore_outline(&state, rows, text, conversation, hashes_at)
-                .map_err(|error| SnapshotRestoreError::new("state", error.to_string()))?;
+        let places = OutlinePlaces {
+            state: outline.conversation,
+            rows: footer.rows..footer.hashes,
+            hashes: footer.hashes..footer.index,
+            index: footer.index..footer.outline,
+        };
+        fold.conversation = ConversationState::restore_outline(&state, text, &places)
+            .map_err(|error| SnapshotRestoreError::new("state", error.to_string()))?;
+        if let Some(MetadataPlace { head, item: TextRange { place, length } }) = metadata {
+            let invalid = |reason: String| SnapshotRestoreError::new(METADATA, reason);
+            let length = usize::try_from(length).map_err(|error| invalid(error.to_string()))?;
+            fold.metadata = SessionMetadata::from_head(&head, text.clone(), place, length)
+                .map_err(|error| invalid(error.to_string()))?;
+        }
         if let Some(ConverterPlace { agent, session, item }) = converter {
             let agent = Agent::from_name(&agent).ok_or_else(|| {
                 SnapshotRestoreError::new("converter", format!("agent `{agent}` is unknown"))
@@ -179,6 +191,11 @@ impl Fold {
         Some(ConverterPlace { agent: agent.name().to_owned(), session: converter.session(), item })
     }
 
+    /// Returns what an outline has of the metadata, whose slice's item is at this place.
+    pub fn metadata_place(&self, item: TextRange) -> MetadataPlace {
+        MetadataPlace { head: self.metadata.head(), item }
+    }
+
     /// Writes the items of the converter's slice, as JSON.
     pub fn write_converter(&self, out: &mut dyn Write) -> io::Result<()> {
         let Some((agent, converter)) = &self.converter else { return Ok(()) };
@@ -216,7 +233,7 @@ impl Fold {
         let mut all = vec![
             own(CONVERSATION, "conversationState", conversation),
             own(CONVERTER, "converterMemory", converter),
-            own("metadata", "sessionMetadata", vec![self.metadata.facts()]),
+            own(METADATA, "sessionMetadata", vec![self.metadata.facts()]),
             own(SOURCES, "source", sources.collect()),
             own(REPORTED_TURNS, "turnState", reported),
             own("turns", "turnState", turns(&self.turns.ledger)),
@@ -269,7 +286,7 @@ impl Fold {
                     None => None,
                 };
             }
-            "metadata" => {
+            METADATA => {
                 if let Some(item) = slice.items.first() {
                     self.metadata = SessionMetadata::from_facts(&Json::from(*item))
                         .map_err(|error| invalid(error.to_string()))?;

@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use threadfold_convert::{Agent, Converter, Feed, FeedLine, TooLong};
+use threadfold_convert::{Agent, Converter, EndProgress, Feed, FeedLine, TooLong};
 use threadfold_core::{Json, SessionEvent, SessionId, SpillStore};
 
 use super::snapshot::ConverterItem;
@@ -67,8 +67,8 @@ impl Converter for StoredConverter {
         self.resumed().push(line, out);
     }
 
-    fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
-        self.resumed().finish(feed, out);
+    fn finish_portion(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) -> EndProgress {
+        self.resumed().finish_portion(feed, out)
     }
 
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {

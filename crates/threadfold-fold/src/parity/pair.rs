@@ -58,6 +58,8 @@ pub(super) struct Run {
     pub(super) lacks_last_session: bool,
     /// Sessions that the transcript contains, with or without messages.
     pub(super) stored_sessions: BTreeSet<String>,
+    /// The subagents of which the transcript has a file.
+    pub(super) subagent_files: BTreeSet<String>,
     /// Calls of one response of the model, which ran at the same time.
     pub(super) parallel_calls: Vec<BTreeSet<String>>,
     /// Blocks of a view that repeats no prompts, where the stream has another view as well.
@@ -108,6 +110,7 @@ impl Run {
             lacks_first_session: lacks(streamed.successive_sessions.first()),
             lacks_last_session: lacks(streamed.successive_sessions.last()),
             stored_sessions: stored.sessions.clone(),
+            subagent_files: stored.evidence.subagent_files.clone(),
             parallel_calls: stored.parallel_calls.clone(),
             unprompted: stream.unnamed.clone(),
             repeats_prompts: agent.has_unnamed_view().then_some(!stream.is_unnamed),
@@ -141,6 +144,7 @@ impl Run {
             lacks_first_session: false,
             lacks_last_session: false,
             stored_sessions: BTreeSet::new(),
+            subagent_files: BTreeSet::new(),
             parallel_calls: Vec::new(),
             unprompted: BTreeSet::new(),
             repeats_prompts: None,
@@ -203,7 +207,7 @@ impl Shared {
         let main = &pairs[0];
         let is_forwarded = |pair: &&Pair<'_>| !pair.is_background();
         let foreground = pairs[1..].iter().filter(is_forwarded);
-        let mut streamed = foreground.flat_map(|pair| collect_blocks(pair.stream));
+        let mut streamed = foreground.flat_map(|pair| collect_blocks(pair.stream.as_ref()));
         let is_prompt = |block: &Block| matches!(block.body, BlockBody::UserMessage(_));
         Self {
             earlier: earlier_blocks(pairs),
@@ -211,10 +215,12 @@ impl Shared {
             has_prompts: main
                 .run
                 .repeats_prompts
-                .unwrap_or_else(|| collect_blocks(main.stream).iter().any(is_prompt)),
+                .unwrap_or_else(|| collect_blocks(main.stream.as_ref()).iter().any(is_prompt)),
             unprompted: unprompted_blocks(main),
             stopped: stopped_conversations(pairs),
-            ends_interrupted: collect_blocks(main.stream).last().is_some_and(is_interruption),
+            ends_interrupted: collect_blocks(main.stream.as_ref())
+                .last()
+                .is_some_and(is_interruption),
             lost_outcomes: pairs.iter().flat_map(lost_outcomes).collect(),
         }
     }
@@ -245,8 +251,9 @@ fn unprompted_blocks(main: &Pair<'_>) -> BTreeSet<BlockId> {
     if unnamed.is_empty() {
         return BTreeSet::new();
     }
-    let streamed: BTreeSet<_> = collect_blocks(main.stream).into_iter().map(|it| it.id).collect();
-    let transcript = collect_blocks(main.transcript);
+    let streamed: BTreeSet<_> =
+        collect_blocks(main.stream.as_ref()).into_iter().map(|it| it.id).collect();
+    let transcript = collect_blocks(main.transcript.as_ref());
     let mut blocks = BTreeSet::new();
     let mut is_unprompted = true;
     let is_prompt = |block: &Block| matches!(block.body, BlockBody::UserMessage(_));
@@ -275,7 +282,7 @@ fn stopped_conversations(pairs: &[Pair<'_>]) -> BTreeSet<ConversationId> {
         let known = stopped.len();
         let callers = pairs.iter().filter(|pair| stopped.contains(&pair.name));
         let open: BTreeSet<BlockId> = callers
-            .flat_map(|pair| collect_blocks(pair.stream))
+            .flat_map(|pair| collect_blocks(pair.stream.as_ref()))
             .filter(|block| block.interrupted)
             .map(|block| block.id)
             .collect();
@@ -290,9 +297,9 @@ fn stopped_conversations(pairs: &[Pair<'_>]) -> BTreeSet<ConversationId> {
 
 /// Returns the calls of subagents that only the stream answers, after the last words of the file.
 fn lost_outcomes(pair: &Pair<'_>) -> Vec<BlockId> {
-    let transcript = collect_blocks(pair.transcript);
+    let transcript = collect_blocks(pair.transcript.as_ref());
     let stored: BTreeMap<_, _> = transcript.iter().map(|block| (&block.id, block)).collect();
-    let stream = collect_blocks(pair.stream);
+    let stream = collect_blocks(pair.stream.as_ref());
     let is_call =
         |block: &Block| matches!(block.body, BlockBody::ToolUse(_) | BlockBody::Subagent(_));
     let last_words = stream.iter().rposition(|it| stored.contains_key(&it.id) && !is_call(it));
@@ -327,16 +334,16 @@ pub(super) fn subagent_pairs<'a>(
 ) -> Vec<Pair<'a>> {
     let twin = |subagent: &SubagentRef<'_>, other: &'a ConversationState| {
         let by_call = subagent.tool_use_id().and_then(|call| other.subagent(&(&call).into()));
-        by_call.or_else(|| other.subagent(&subagent.agent_id()?.into()))
+        by_call.or_else(|| other.subagent(&(&subagent.agent_id()?).into()))
     };
     let mut pairs = Vec::new();
     let mut paired = BTreeSet::new();
     for stored in transcript.subagents() {
         let streamed = twin(&stored, stream);
-        paired.extend(streamed.map(|it| it.conversation_id().clone()));
+        paired.extend(streamed.map(|it| it.conversation_id()));
         pairs.push(Pair {
             run,
-            name: stored.conversation_id().clone(),
+            name: stored.conversation_id(),
             depth: depth(transcript, &stored),
             headers: [streamed.map(|it| it.header()), Some(stored.header())],
             stream: streamed.map(|it| it.blocks()),
@@ -344,10 +351,10 @@ pub(super) fn subagent_pairs<'a>(
         });
     }
     for streamed in stream.subagents() {
-        if !paired.contains(streamed.conversation_id()) {
+        if !paired.contains(&streamed.conversation_id()) {
             pairs.push(Pair {
                 run,
-                name: streamed.conversation_id().clone(),
+                name: streamed.conversation_id(),
                 depth: depth(stream, &streamed),
                 headers: [Some(streamed.header()), None],
                 stream: Some(streamed.blocks()),
@@ -486,11 +493,11 @@ impl<'a> Sides<'a> {
 /// precedes the first common block, with the subagents that were called there.
 fn earlier_blocks(pairs: &[Pair<'_>]) -> BTreeSet<BlockId> {
     let main = &pairs[0];
-    let stream = collect_blocks(main.stream);
+    let stream = collect_blocks(main.stream.as_ref());
     if main.run.has_empty_run && !begins_with_compaction(&stream) {
         return BTreeSet::new();
     }
-    let transcript = collect_blocks(main.transcript);
+    let transcript = collect_blocks(main.transcript.as_ref());
     let streamed: BTreeSet<_> = stream.iter().map(|block| &block.id).collect();
     let Some(first) = transcript.iter().position(|block| streamed.contains(&block.id)) else {
         return BTreeSet::new();
@@ -506,11 +513,13 @@ fn earlier_blocks(pairs: &[Pair<'_>]) -> BTreeSet<BlockId> {
     // A subagent may have called others, which stand anywhere in the list.
     loop {
         let known = earlier.len();
-        for pair in pairs[1..].iter().filter(|pair| collect_blocks(pair.stream).is_empty()) {
+        for pair in pairs[1..].iter().filter(|pair| collect_blocks(pair.stream.as_ref()).is_empty())
+        {
             let header = pair.headers[1].as_ref();
             let call = header.and_then(|header| header.tool_use_id.as_ref());
             if call.is_some_and(|call| earlier.contains(&BlockId::from(call))) {
-                earlier.extend(collect_blocks(pair.transcript).into_iter().map(|it| it.id));
+                earlier
+                    .extend(collect_blocks(pair.transcript.as_ref()).into_iter().map(|it| it.id));
             }
         }
         if earlier.len() == known {
@@ -529,6 +538,6 @@ fn begins_with_compaction(stream: &[Block]) -> bool {
     notices.any(|subtype| subtype == "compaction")
 }
 
-pub(super) fn collect_blocks(blocks: Option<Blocks<'_>>) -> Vec<Block> {
+pub(super) fn collect_blocks(blocks: Option<&Blocks<'_>>) -> Vec<Block> {
     blocks.map_or(Vec::new(), |blocks| blocks.iter().map(|block| block.into_owned()).collect())
 }

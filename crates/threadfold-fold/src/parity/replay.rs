@@ -3,6 +3,7 @@
 use serde::Serialize;
 use threadfold_core::{BlockId, ConversationState, SessionId, StateHash, reduce};
 
+use super::file_order::in_stated_order;
 use crate::fold::Fold;
 use crate::record::Record;
 use crate::slice::Slices;
@@ -21,6 +22,11 @@ pub struct Replay {
     pub out_of_order: Vec<String>,
     /// Blocks of either side that are missing in that state.
     pub lost: Vec<BlockId>,
+    /// The lines of the files were replayed in the order that they state, because that is another one
+    /// than the one in which they stand: where such a file contradicts the stream, the place of what
+    /// only the stream has depends on which came first.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_stated_order: bool,
 }
 
 impl Replay {
@@ -38,6 +44,15 @@ const PREFIXES: usize = 400;
 ///
 /// Both slices are records of one session, including declarations and ends of sources.
 pub fn replay(session: &SessionId, stream: &[Record], files: &[Record]) -> Replay {
+    let as_written = replay_as_written(session, stream, files);
+    if as_written.holds() {
+        return as_written;
+    }
+    let Some((ordered, _)) = in_stated_order(files) else { return as_written };
+    Replay { in_stated_order: true, ..replay_as_written(session, stream, &ordered) }
+}
+
+fn replay_as_written(session: &SessionId, stream: &[Record], files: &[Record]) -> Replay {
     let begin = Fold::new(session.clone(), Slices::default()).conversation_only();
     let mut merged = begin.fork();
     push_all(&mut merged, files);
@@ -76,6 +91,7 @@ pub fn replay(session: &SessionId, stream: &[Record], files: &[Record]) -> Repla
         astray,
         out_of_order: out_of_order(&stored, merged),
         lost: sides.into_iter().flat_map(|it| lost(it, merged)).collect(),
+        in_stated_order: false,
     }
 }
 
@@ -110,7 +126,7 @@ fn out_of_order(stored: &ConversationState, merged: &ConversationState) -> Vec<S
 fn lost(side: &ConversationState, merged: &ConversationState) -> Vec<BlockId> {
     let missing = |(name, ids): (String, Vec<BlockId>)| {
         let blocks = merged.conversation(&name.as_str().into());
-        ids.into_iter().filter(move |id| blocks.is_none_or(|it| it.find(id).is_none()))
+        ids.into_iter().filter(move |id| blocks.as_ref().is_none_or(|it| it.find(id).is_none()))
     };
     conversations(side).into_iter().flat_map(missing).collect()
 }

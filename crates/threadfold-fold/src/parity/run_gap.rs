@@ -40,6 +40,10 @@ pub enum RunGap {
     AfterInterruption,
     /// The stream lacks hooks: its host did not ask for them.
     UnstreamedHooks,
+    /// The file lacks its order: the agent wrote lines before the lines that they continue.
+    FileOrder,
+    /// The files lack a subagent's file: the agent exited before it wrote it.
+    UnwrittenSubagent,
 }
 
 impl RunGap {
@@ -60,7 +64,9 @@ impl RunGap {
             | Self::ReplacedAnswer
             | Self::OtherSession
             | Self::ShortenedOutput
-            | Self::CutResult => Side::Stream,
+            | Self::CutResult
+            | Self::FileOrder
+            | Self::UnwrittenSubagent => Side::Stream,
         }
     }
 
@@ -106,6 +112,12 @@ impl RunGap {
                 "the stream lacks what a subagent did after its caller was interrupted"
             }
             Self::UnstreamedHooks => "the stream lacks hooks (the host did not ask for them)",
+            Self::UnwrittenSubagent => {
+                "the files lack the file of a subagent whose result they have (the agent exited first)"
+            }
+            Self::FileOrder => {
+                "the file lacks its order (lines precede the line that they name as their parent)"
+            }
         }
     }
 }
@@ -120,6 +132,7 @@ pub(super) fn of(sides: &Sides<'_>, block: &Block, side: Side) -> Option<RunGap>
         Side::Transcript if is_unforwarded(sides, block) => Some(RunGap::SubagentWords),
         Side::Transcript => ends_interruption(sides, block).then_some(RunGap::SubagentInterruption),
         Side::Stream if is_unexported(sides) => Some(RunGap::SubagentFile),
+        Side::Stream if is_unwritten(sides) => Some(RunGap::UnwrittenSubagent),
         Side::Stream if is_replaced(sides, block) => Some(RunGap::ReplacedAnswer),
         Side::Stream if is_cut_result(sides, block) => Some(RunGap::CutResult),
         Side::Stream if is_queued_prompt(sides, block) => Some(RunGap::QueuedPrompt),
@@ -245,6 +258,20 @@ fn is_unexported(sides: &Sides<'_>) -> bool {
         && sides.pair.depth > 0
         && sides.in_transcript.is_empty()
         && !is_stored
+}
+
+/// Returns whether this is a subagent without a file, whose result its caller's file has.
+fn is_unwritten(sides: &Sides<'_>) -> bool {
+    let (run, header) = (sides.pair.run, sides.pair.headers[1].as_ref());
+    let has_result = header.is_some_and(|it| it.output.is_some() && it.tool_use_id.is_some());
+    let name = header.and_then(|it| it.agent_id.as_ref());
+    // A run that was cut off lacks more, for another reason.
+    run.agent.loses_subagents_at_exit(run.version.as_deref())
+        && !run.was_cut_off
+        && sides.pair.depth > 0
+        && sides.in_transcript.is_empty()
+        && has_result
+        && name.is_some_and(|name| !run.subagent_files.contains(name.bare()))
 }
 
 /// Returns the known reason why a file lacks the end of a run.

@@ -6,6 +6,7 @@ use threadfold_convert::parity::Facts;
 use threadfold_convert::{Agent, Bundle, Feed, FeedKind, FeedLine};
 use threadfold_core::{BlockId, ConversationId, ConversationState, Payload, SessionId, reduce};
 
+use super::file_order::{EarlyLines, in_stated_order};
 use crate::fold::Fold;
 use crate::record::{Record, RecordKind};
 use crate::slice::Slices;
@@ -31,11 +32,30 @@ pub struct SideState {
     /// Their names and with them their places in the state are those of the transcript, so the state
     /// does not show in which order the stream has them.
     pub arrival: Vec<(ConversationId, BlockId)>,
+    /// The side with the lines of its files in the order that they state, if that is another one than
+    /// the one in which they stand.
+    pub in_stated_order: Option<Box<StatedOrder>>,
+}
+
+/// A side whose files have lines before the lines that they continue.
+#[derive(Clone, Debug)]
+pub struct StatedOrder {
+    /// The side, with each of these lines after the one that it continues.
+    pub side: SideState,
+    /// The files.
+    pub early_lines: Vec<EarlyLines>,
 }
 
 impl SideState {
     /// Folds the records of one side, including declarations and ends of sources.
     pub fn fold(agent: Agent, session: &SessionId, records: &[Record]) -> Self {
+        let stated = in_stated_order(records).map(|(records, early_lines)| {
+            Box::new(StatedOrder { side: Self::as_written(agent, session, &records), early_lines })
+        });
+        Self { in_stated_order: stated, ..Self::as_written(agent, session, records) }
+    }
+
+    fn as_written(agent: Agent, session: &SessionId, records: &[Record]) -> Self {
         let mut fold = Fold::new(session.clone(), Slices::default()).conversation_only();
         let mut events = 0;
         for record in records {
@@ -46,7 +66,8 @@ impl SideState {
         let (unnamed, arrival) = (BTreeSet::new(), Vec::new());
         let (mut facts, is_unnamed) = (read_facts(agent, records), false);
         facts.name_session(asked.as_str());
-        Self { state, facts, session, events, is_unnamed, unnamed, arrival }
+        let in_stated_order = None;
+        Self { state, facts, session, events, is_unnamed, unnamed, arrival, in_stated_order }
     }
 }
 
@@ -105,7 +126,8 @@ impl SideState {
             unnamed.clear();
         }
         let (session, facts) = (fold.agent_session(), read_facts(agent, stream));
-        Self { state, facts, session, events, is_unnamed: !is_mixed, unnamed, arrival }
+        let (is_unnamed, in_stated_order) = (!is_mixed, None);
+        Self { state, facts, session, events, is_unnamed, unnamed, arrival, in_stated_order }
     }
 }
 

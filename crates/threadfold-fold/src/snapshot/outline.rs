@@ -2,14 +2,14 @@
 //! reading the rest.
 //!
 //! ```text
-//! JSON of the snapshot │ a row per block │ a hash per block │ outline, as JSON │ footer
+//! JSON of the snapshot │ rows │ a hash per block │ index │ outline, as JSON │ table of pieces │ footer
 //! ```
 //!
-//! Rows and hashes stand in the order of the blocks, and the outline, which is different each time,
-//! behind them: so most pieces of a snapshot are pieces of the one before as well.
+//! Rows, hashes and index stand in the order of the blocks, and the outline, which is different each
+//! time, behind them: so most pieces of a snapshot are pieces of the one before as well.
 
 use serde::{Deserialize, Serialize};
-use threadfold_core::{SessionEvent, SessionId, StateOutline};
+use threadfold_core::{Json, SessionEvent, SessionId, StateOutline};
 
 use crate::cursor::LogId;
 
@@ -32,6 +32,9 @@ pub struct SnapshotOutline {
     /// The memory of the converter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub converter: Option<ConverterPlace>,
+    /// The metadata of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<MetadataPlace>,
     /// All other slices.
     pub slices: Vec<TextRange>,
     /// The events that follow if every source ends here, if they were determined.
@@ -46,6 +49,15 @@ pub struct ConverterPlace {
     pub agent: String,
     /// The session's id in the agent's records.
     pub session: Option<SessionId>,
+    /// The item.
+    pub item: TextRange,
+}
+
+/// Where the item of the metadata's slice is, and what is shown of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MetadataPlace {
+    /// What is shown, see `SessionMetadata::head`.
+    pub head: Json,
     /// The item.
     pub item: TextRange,
 }
@@ -74,51 +86,77 @@ pub struct SnapshotFooter {
     pub rows: u64,
     /// Where the rows end and the hashes begin.
     pub hashes: u64,
-    /// Where the hashes end and the outline begins.
+    /// Where the hashes end and the index begins.
+    pub index: u64,
+    /// Where the index ends and the outline begins.
     pub outline: u64,
-    /// Where the outline ends and the footer begins.
+    /// Where the outline ends and the table of pieces begins.
     pub end: u64,
+    /// How many pieces there are before the table.
+    pub pieces: u64,
 }
 
 /// No JSON ends with it.
-const MAGIC: [u8; 8] = *b"\0tfoutl1";
+const MAGIC: [u8; 8] = *b"\0tfoutl2";
+/// The end of a snapshot of the version before, whose outline is not read any more.
+const MAGIC_BEFORE: [u8; 8] = *b"\0tfoutl1";
+/// How many bytes the footer of the version before has.
+const SIZE_BEFORE: usize = 40;
 
 impl SnapshotFooter {
     /// How many bytes it has.
-    pub const SIZE: usize = 40;
+    pub const SIZE: usize = 56;
 
     /// Returns it as bytes.
     pub fn to_bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
-        let places = [self.rows, self.hashes, self.outline, self.end];
-        for (place, bytes) in places.into_iter().zip(bytes.chunks_mut(8)) {
-            bytes.copy_from_slice(&place.to_le_bytes());
+        let Self { rows, hashes, index, outline, end, pieces } = self;
+        let numbers = [rows, hashes, index, outline, end, pieces];
+        for (number, bytes) in numbers.into_iter().zip(bytes.chunks_mut(8)) {
+            bytes.copy_from_slice(&number.to_le_bytes());
         }
-        bytes[32..].copy_from_slice(&MAGIC);
+        bytes[48..].copy_from_slice(&MAGIC);
         bytes
     }
 
-    /// Reads it from the last bytes of a stored snapshot of this length; `None` if the snapshot has
-    /// no outline, as those of older versions.
-    pub fn read(last: &[u8], length: u64) -> Option<Self> {
+    /// Reads it from the last bytes of a stored snapshot; `None` if the snapshot has no outline, or
+    /// one of an older version.
+    pub fn read(last: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::SIZE] = last.last_chunk()?;
-        let (numbers, magic) = bytes.split_at(32);
-        let mut numbers = numbers.as_chunks::<8>().0.iter().map(|it| u64::from_le_bytes(*it));
-        let mut next = || numbers.next().unwrap_or_default();
-        let footer = Self { rows: next(), hashes: next(), outline: next(), end: next() };
-        let is_ordered = footer.rows <= footer.hashes
-            && footer.hashes <= footer.outline
-            && footer.outline <= footer.end
-            && footer.end.checked_add(Self::SIZE as u64) == Some(length);
+        let (numbers, magic) = bytes.split_at(48);
+        let [rows, hashes, index, outline, end, pieces] = numbers.as_chunks::<8>().0 else {
+            return None;
+        };
+        let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+        let footer = Self {
+            rows: number(rows),
+            hashes: number(hashes),
+            index: number(index),
+            outline: number(outline),
+            end: number(end),
+            pieces: number(pieces),
+        };
+        let Self { rows, hashes, index, outline, end, .. } = footer;
+        let is_ordered = [rows, hashes, index, outline, end].is_sorted();
         (magic == MAGIC && is_ordered).then_some(footer)
     }
 
     /// Returns the JSON of a stored snapshot, with or without an outline behind it.
     pub fn json_of(snapshot: &[u8]) -> &[u8] {
-        let footer = Self::read(snapshot, snapshot.len() as u64);
-        let end = footer.and_then(|it| usize::try_from(it.rows).ok()).unwrap_or(snapshot.len());
-        &snapshot[..end]
+        let end = match Self::read(snapshot) {
+            Some(footer) => Some(footer.rows),
+            None => json_before(snapshot),
+        };
+        let end = end.and_then(|it| usize::try_from(it).ok()).unwrap_or(snapshot.len());
+        snapshot.get(..end).unwrap_or(snapshot)
     }
+}
+
+/// Returns where the JSON ends in a snapshot of the version before.
+fn json_before(snapshot: &[u8]) -> Option<u64> {
+    let footer: &[u8; SIZE_BEFORE] = snapshot.last_chunk()?;
+    let (end, _) = footer.split_first_chunk::<8>()?;
+    footer.ends_with(&MAGIC_BEFORE).then(|| u64::from_le_bytes(*end))
 }
 
 #[cfg(test)]
@@ -127,14 +165,24 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_stored_snapshot_are_found_by_its_end() {
-        let footer = SnapshotFooter { rows: 2, hashes: 3, outline: 4, end: 6 };
-        let mut stored = b"{}rhoo".to_vec();
+        let footer = SnapshotFooter { rows: 2, hashes: 3, index: 4, outline: 5, end: 7, pieces: 1 };
+        let mut stored = b"{}rhioo".to_vec();
         stored.extend(footer.to_bytes());
-        assert_eq!(SnapshotFooter::read(&stored, stored.len() as u64), Some(footer));
+        assert_eq!(SnapshotFooter::read(&stored), Some(footer));
         assert_eq!(SnapshotFooter::json_of(&stored), b"{}");
-        assert_eq!(SnapshotFooter::json_of(b"{}"), b"{}", "of an older version");
-        assert_eq!(SnapshotFooter::read(&stored, stored.len() as u64 + 1), None);
-        stored[6] = 9;
-        assert_eq!(SnapshotFooter::read(&stored, stored.len() as u64), None, "out of order");
+        stored[7] = 9;
+        assert_eq!(SnapshotFooter::read(&stored), None, "out of order");
+    }
+
+    #[test]
+    fn the_json_of_older_snapshots_is_found() {
+        assert_eq!(SnapshotFooter::json_of(b"{}"), b"{}");
+        let mut stored = b"{}rhoo".to_vec();
+        for place in [2_u64, 3, 4, 6] {
+            stored.extend(place.to_le_bytes());
+        }
+        stored.extend(b"\0tfoutl1");
+        assert_eq!(SnapshotFooter::read(&stored), None);
+        assert_eq!(SnapshotFooter::json_of(&stored), b"{}");
     }
 }

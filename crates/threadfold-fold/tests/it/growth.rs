@@ -231,7 +231,9 @@ fn blocks_that_are_all_placed_after_the_same_one() {
 
 #[test]
 fn conversations_of_one_block_each() {
-    check("many subagents", &events(), |number| upsert("b", &format!("agent-{number}"), ""));
+    // From more subagents on than stay in memory: one that is spilled is looked at once more.
+    let upsert = |number| upsert("b", &format!("agent-{number}"), "");
+    check_from(2_000, "many subagents", &events(), upsert);
 }
 
 #[test]

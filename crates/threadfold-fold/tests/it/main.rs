@@ -10,6 +10,7 @@ mod growth;
 mod law;
 mod parity;
 mod recorded;
+mod settling;
 mod short_lines;
 mod slices;
 mod spill;

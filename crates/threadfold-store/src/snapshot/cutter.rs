@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::SnapshotPiece;
-use crate::pack::{LONGEST_CHUNK, chunks};
+use crate::pack::{ChunkSizes, chunks_of};
 
 /// Cuts bytes into content-defined pieces.
 ///
@@ -11,13 +11,19 @@ use crate::pack::{LONGEST_CHUNK, chunks};
 #[derive(Debug, Default)]
 pub struct SnapshotCutter {
     held: Vec<u8>,
+    sizes: ChunkSizes,
 }
 
 impl SnapshotCutter {
+    /// Returns a cutter of short pieces, for content of which a reader needs a little at a time.
+    pub fn fine() -> Self {
+        Self { held: Vec::new(), sizes: ChunkSizes::FINE }
+    }
+
     /// Takes the next bytes, and returns the pieces that are complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<SnapshotPiece> {
         self.held.extend_from_slice(bytes);
-        self.cut(LONGEST_CHUNK)
+        self.cut(self.sizes.longest)
     }
 
     /// Returns the remaining pieces, at the end of the bytes.
@@ -41,7 +47,7 @@ impl SnapshotCutter {
         let mut pieces = Vec::new();
         let mut start = 0;
         while self.held.len() - start >= least {
-            let Some(piece) = chunks(&self.held[start..]).next() else { break };
+            let Some(piece) = chunks_of(&self.held[start..], self.sizes).next() else { break };
             let end = start + piece.end;
             pieces.push(SnapshotPiece::new(Bytes::copy_from_slice(&self.held[start..end])));
             start = end;
@@ -59,17 +65,19 @@ mod tests {
     fn pieces_do_not_depend_on_the_portions_that_are_pushed() {
         let numbers = (0..400_000_u64).map(|it| it.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40);
         let bytes: Vec<u8> = numbers.flat_map(|it| it.to_string().into_bytes()).collect();
-        let whole: Vec<_> = chunks(&bytes)
-            .map(|range| SnapshotPiece::new(Bytes::copy_from_slice(&bytes[range])))
-            .collect();
-        assert!(whole.len() > 10);
-        for step in [1_000, 65_536, 262_144, 1_000_003, bytes.len()] {
-            let mut cutter = SnapshotCutter::default();
-            let mut pieces: Vec<_> =
-                bytes.chunks(step).flat_map(|part| cutter.push(part)).collect();
-            pieces.extend(cutter.finish());
-            assert!(pieces == whole, "in steps of {step}");
-            assert_eq!(cutter.held(), 0);
+        for (sizes, least) in [(ChunkSizes::default(), 10), (ChunkSizes::FINE, 100)] {
+            let whole: Vec<_> = chunks_of(&bytes, sizes)
+                .map(|range| SnapshotPiece::new(Bytes::copy_from_slice(&bytes[range])))
+                .collect();
+            assert!(whole.len() > least);
+            for step in [1_000, 65_536, 262_144, 1_000_003, bytes.len()] {
+                let mut cutter = SnapshotCutter { held: Vec::new(), sizes };
+                let mut pieces: Vec<_> =
+                    bytes.chunks(step).flat_map(|part| cutter.push(part)).collect();
+                pieces.extend(cutter.finish());
+                assert!(pieces == whole, "in steps of {step}");
+                assert_eq!(cutter.held(), 0);
+            }
         }
     }
 }

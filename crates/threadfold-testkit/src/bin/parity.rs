@@ -5,8 +5,12 @@
 //! something else was found, or there are no pairs. 2: the folder cannot be read.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use threadfold_fold::parity::{RunGap, Verdict};
 use threadfold_testkit::parity_pairs::mutation_count::{MutationCount, count, count_permutations};
@@ -95,21 +99,39 @@ fn compare(pairs: &[RecordedPair]) -> usize {
 }
 
 fn permute(pairs: &[RecordedPair], share: usize) -> MutationCount {
-    let mut total = MutationCount::default();
-    for (number, pair) in pairs.iter().enumerate() {
-        eprint!("\r{} of {} ", number + 1, pairs.len());
-        total.add(count_permutations(pair, |permutation| (permutation + number) % share == 0));
-    }
-    eprintln!();
-    total
+    total(pairs, |number, pair| {
+        count_permutations(pair, |permutation| (permutation + number).is_multiple_of(share))
+    })
 }
 
 fn mutate(pairs: &[RecordedPair], share: usize) -> MutationCount {
-    let mut total = MutationCount::default();
-    for (number, pair) in pairs.iter().enumerate() {
-        eprint!("\r{} of {} ", number + 1, pairs.len());
-        total.add(count(pair, |mutation| (mutation + number) % share == 0));
-    }
+    total(pairs, |number, pair| count(pair, |mutation| (mutation + number).is_multiple_of(share)))
+}
+
+/// Counts every pair, on all processors, and adds the counts in the order of the pairs.
+fn total(
+    pairs: &[RecordedPair],
+    count: impl Fn(usize, &RecordedPair) -> MutationCount + Sync,
+) -> MutationCount {
+    let (next, counts) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(pair) = pairs.get(number) else { break };
+                    let counted = count(number, pair);
+                    let mut counts = counts.lock().expect("no other thread panicked");
+                    counts.insert(number, counted);
+                    eprint!("\r{} of {} ", counts.len(), pairs.len());
+                }
+            });
+        }
+    });
     eprintln!();
+    let mut total = MutationCount::default();
+    let counts = counts.into_inner().expect("no thread panicked");
+    counts.into_values().for_each(|counted| total.add(counted));
     total
 }

@@ -24,6 +24,8 @@ pub struct RawSide {
     is_unnamed: bool,
     /// The turns and items of Codex that were reported to have ended.
     ended: BTreeSet<String>,
+    /// The tools of Codex that calls about subagents are of, by the id of the call.
+    agent_tools: BTreeMap<String, String>,
     /// The stream reports the end of a run.
     has_report: bool,
     /// The file that is read.
@@ -70,6 +72,7 @@ impl RawSide {
             let totals = (session_of(record), !models.is_empty());
             self.totals.insert((self.file, line), totals);
         }
+        self.agent_tools.extend(codex::agent_tool(record));
         for part in parts(record) {
             let mut leaves = Vec::new();
             leaves_of(part.object, "", &mut leaves);
@@ -165,6 +168,16 @@ impl RawSide {
         let is_unreported = is_end && !self.is_unnamed && self.has(&names) && !is_reported;
         let unreported = is_unreported.then(|| format!("unreported/{}", part.kind));
         exec.into_iter().chain(unreported).collect()
+    }
+
+    /// Returns the name under which known gaps name the output of a call about subagents, whose tool
+    /// other records of these files have. Rows about all outputs are not about it.
+    pub fn kind_of_output(&self, part: &RawPart<'_>) -> Option<String> {
+        let call = part.object["payload"]["call_id"].as_str()?;
+        let is_output =
+            part.kind == "response_item/function_call_output" && codex::is_answer(part.object);
+        let tool = self.agent_tools.get(call).filter(|_| is_output)?;
+        Some(format!("{tool}/{}", part.kind))
     }
 
     /// Returns whether messages were removed again.

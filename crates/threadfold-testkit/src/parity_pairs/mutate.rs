@@ -125,6 +125,7 @@ pub(super) fn each_place(
     mut each: impl FnMut(&Place, &RawPart<'_>, &[String]),
 ) {
     let stream = super::mutation_count::raw(pair, Side::Stream);
+    let files = super::mutation_count::raw(pair, Side::Transcript);
     let others = other_sessions(pair);
     let is_other = |value: &Value| {
         let message = value.get("msg").unwrap_or(value);
@@ -147,6 +148,7 @@ pub(super) fn each_place(
                     kinds.extend(stream.is_whole(&part).then(|| "whole/assistant".to_owned()));
                     let further = stream.kinds_beside(&part);
                     kinds.extend(further.into_iter().filter(|_| side == Side::Transcript));
+                    kinds.extend(files.kind_of_output(&part).filter(|_| side == Side::Transcript));
                     each(&place, &part, &kinds);
                 }
             }

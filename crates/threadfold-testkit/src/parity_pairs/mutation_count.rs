@@ -12,7 +12,7 @@ use super::mutate::{
     unwrapped,
 };
 use super::permute::{self, Permutation, PermutationForm, PermutedRecord, permutations};
-use super::place_rules;
+use super::place_rules::{self, PlaceRule};
 
 /// The records that a run may lack as a whole, for a reason that the comparison reports.
 pub const CONVERSATION: [&str; 5] =
@@ -312,6 +312,7 @@ impl Sides {
                     .iter()
                     .all(|it| self.is_unended_end(pair, it.mutation.side, it.mutation.line));
                 let by_gap = is_unended.then(|| Class::Excused(UNENDED.to_owned()));
+                let rule = rule.or(stated_order(&comparison));
                 let by_rule = by_gap.or(rule.map(|rule| Class::Placeless(rule.name())));
                 by_rule.or_else(|| classify(first)).or_else(|| classify(second))
             }
@@ -381,6 +382,8 @@ impl Sides {
             true => vec![&mutation.kind],
             false => mutation.gap_kinds.iter().map(String::as_str).collect(),
         };
+        // Rows about all outputs are not about those of calls about subagents.
+        let kinds = kinds_of_field(&kinds, &mutation.path);
         let mut gaps = pair.agent.known_gaps().iter();
         let named = gaps.find(|gap| {
             let covers = match mutation.change {
@@ -399,7 +402,10 @@ impl Sides {
         let is_run = |it: &&str| CONVERSATION.contains(it) || *it == COUNTS;
         let is_lacking = kinds.iter().any(is_run) && !other.has(&mutation.ids);
         let lacks = || {
-            let gaps = self.base.lacking.keys().filter(|gap| gap.side() == mutation.side);
+            // A file that is out of order lacks no record.
+            let is_lack = |gap: &&RunGap| **gap != RunGap::FileOrder;
+            let gaps = self.base.lacking.keys().filter(is_lack);
+            let gaps = gaps.filter(|gap| gap.side() == mutation.side);
             let gaps = gaps.map(|gap| format!("{gap:?}")).collect::<Vec<_>>().join(", ");
             (is_lacking && !gaps.is_empty()).then(|| format!("run gap {gaps}"))
         };
@@ -453,6 +459,24 @@ impl Sides {
         let mut gaps = PROVIDER_GAPS.into_iter();
         gaps.find(|gap| is_removed && times(comparison, *gap) > times(&self.base, *gap))
     }
+}
+
+/// Returns the names under which rows may name a field of a record: what a call about subagents
+/// returned has rows of its own.
+pub fn kinds_of_field<'a>(kinds: &[&'a str], path: &str) -> Vec<&'a str> {
+    let is_own = |it: &&&str| {
+        it.ends_with("/response_item/function_call_output") && !it.starts_with("exec/")
+    };
+    match kinds.iter().find(is_own).filter(|_| path == "payload.output") {
+        Some(own) => vec![*own],
+        None => kinds.to_vec(),
+    }
+}
+
+/// Returns the rule for a permutation after which a file was compared in the order that its lines
+/// state.
+fn stated_order(comparison: &Comparison) -> Option<PlaceRule> {
+    comparison.lacking.contains_key(&RunGap::FileOrder).then_some(PlaceRule::FileOrder)
 }
 
 /// Returns the raw records of one side.

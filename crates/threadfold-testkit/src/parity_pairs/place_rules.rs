@@ -25,6 +25,8 @@ pub enum PlaceRule {
     State,
     /// One counts, sets or describes something, and is no part of a conversation.
     Bookkeeping,
+    /// One is before the line that it continues: it names that line, and is compared behind it.
+    FileOrder,
     /// Rows of a database have no order, and events may have a number: that says where they belong.
     Numbered,
 }
@@ -40,6 +42,7 @@ impl PlaceRule {
             Self::Completion => "the end of an object that it names",
             Self::State => "the state of an object that it names",
             Self::Bookkeeping => "no part of a conversation",
+            Self::FileOrder => "lines before the line that they continue",
             Self::Numbered => "rows and numbered events",
         }
     }

@@ -32,9 +32,14 @@ pub async fn the_latest_snapshot_is_found(place: &dyn Place) {
     ] {
         let pieces = store.snapshot_pieces(session, generation, until).await;
         let pieces = pieces.expect("its pieces can be read").map(|it| it.seq);
+        let end = store.snapshot_end(session, generation, until).await;
+        let end = end.expect("its end can be read");
         let latest = store.snapshot(session, generation, until).await;
         let expected = found.map(|index: usize| all[index].clone());
         assert_eq!(pieces, expected.as_ref().map(|it| it.seq));
+        assert_eq!(end.map(|it| it.seq), pieces);
+        let is_empty = expected.as_ref().map(|it| it.bytes.is_empty());
+        assert_eq!(end.map(|it| it.last.is_none()), is_empty);
         assert_eq!(latest.expect("a snapshot can be read"), expected);
     }
     let places = store.snapshots(session).await.expect("snapshots can be listed");
@@ -72,6 +77,9 @@ pub async fn large_snapshots_are_read_back_unchanged(place: &dyn Place) {
         let pieces = writer.store.snapshot_pieces(&writer.session, 1, seq).await;
         let pieces = pieces.expect("its pieces can be read").expect("it is there");
         assert_eq!((pieces.generation, pieces.seq), (1, seq));
+        let end = writer.store.snapshot_end(&writer.session, 1, seq).await;
+        let end = end.expect("its end can be read").expect("it is there");
+        assert_eq!(end.last, pieces.pieces.last().map(|it| it.0));
         let mut whole = Vec::new();
         for (hash, length) in pieces.pieces {
             let piece = writer.store.blob(&hash).await.expect("it can be read");

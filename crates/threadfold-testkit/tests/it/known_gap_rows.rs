@@ -8,7 +8,9 @@ use threadfold_convert::{Agent, claude, codex, opencode};
 use threadfold_fold::parity::{KnownGap, Side, is_within, normalize};
 use threadfold_testkit::parity_pairs::identity::{RawPart, RawSide, leaves_of, parts};
 use threadfold_testkit::parity_pairs::mutate::{json, records, texts, unwrapped};
-use threadfold_testkit::parity_pairs::mutation_count::{CONVERSATION, PROVIDER_GAPS, raw};
+use threadfold_testkit::parity_pairs::mutation_count::{
+    CONVERSATION, PROVIDER_GAPS, kinds_of_field, raw,
+};
 use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs};
 
 /// Objects that hold most of a record: a row that names one of them would cover the whole record.
@@ -107,6 +109,8 @@ fn evidence(gap: &KnownGap, recording: &Recording) -> BTreeMap<String, Evidence>
         all_kinds.extend(recording.sides[0].is_whole(&part).then(|| "whole/assistant".to_owned()));
         let beside = recording.sides[0].kinds_beside(&part);
         all_kinds.extend(beside.into_iter().filter(|_| gap.side == Side::Transcript));
+        let output = recording.sides[1].kind_of_output(&part);
+        all_kinds.extend(output.filter(|_| gap.side == Side::Transcript));
         let ids = evidence_ids(&part);
         if gap.record != "*" && !all_kinds.iter().any(|kind| kind == gap.record) {
             return;
@@ -121,6 +125,8 @@ fn evidence(gap: &KnownGap, recording: &Recording) -> BTreeMap<String, Evidence>
             let is_own = part.kind == "synthetic/assistant" && path.starts_with("message");
             let kinds =
                 if is_own && !gap.whole { vec![part.kind.clone()] } else { all_kinds.clone() };
+            let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
+            let kinds = kinds_of_field(&kinds, &path);
             if !kinds.iter().any(|kind| gap.covers(kind, &path, gap.side)) {
                 continue;
             }

@@ -20,6 +20,7 @@ mod parity_codex;
 #[cfg(unix)]
 mod parity_codex_live;
 mod parity_evidence;
+mod parity_file_order;
 mod parity_live;
 mod parity_mutations;
 #[cfg(unix)]

@@ -305,3 +305,100 @@ fn a_long_output_without_its_middle_is_partial_and_another_output_is_different()
         assert_eq!(comparison.verdict(), verdict, "{:?}", comparison.differences);
     }
 }
+
+/// Returns a pair whose output of a call has another text, in the file that has the call.
+fn with_output(name: &str, tool: &str, from: &str, to: &str) -> RecordedPair {
+    let mut changed = pair(name);
+    let mut is_done = false;
+    for (_, bytes) in &mut changed.files {
+        let (mut out, mut call) = (String::new(), None);
+        for line in std::str::from_utf8(bytes).unwrap().lines() {
+            let mut record: Value = serde_json::from_str(line).unwrap();
+            let payload = &mut record["payload"];
+            if payload["type"] == "function_call" && payload["name"] == tool {
+                call = Some(payload["call_id"].clone());
+            }
+            let is_output = payload["type"] == "function_call_output"
+                && call.as_ref() == Some(&payload["call_id"])
+                && payload["output"].as_str().is_some_and(|it| it.contains(from));
+            if is_output && !is_done {
+                payload["output"] = payload["output"].as_str().unwrap().replace(from, to).into();
+                is_done = true;
+                out += &format!("{record}\n");
+            } else {
+                out += &format!("{line}\n");
+            }
+        }
+        *bytes = out.into_bytes();
+    }
+    assert!(is_done, "{name}: no output of {tool} has {from}");
+    changed
+}
+
+#[test]
+fn the_order_of_keys_has_no_meaning() {
+    for name in ["app_sub2", "app_shell", "app_patch@0.147.0", "exec_v2sub"] {
+        let mut sorted = pair(name);
+        for (_, bytes) in &mut sorted.files {
+            let lines = std::str::from_utf8(bytes).unwrap().lines();
+            let sort = |line: &str| format!("{}\n", serde_json::from_str::<Value>(line).unwrap());
+            *bytes = lines.map(sort).collect::<String>().into_bytes();
+        }
+        assert_ne!(sorted.files, pair(name).files);
+        assert_eq!(sorted.compare().differences, [], "{name}");
+    }
+}
+
+#[test]
+fn what_calls_about_subagents_returned_is_what_their_items_have() {
+    for (name, tool, from, to) in [
+        // The thread that began, where the file has the item and where only the stream does.
+        ("app_sub2", "spawn_agent", "agent_id\":\"01a1", "agent_id\":\"01a2"),
+        ("app_sub2", "spawn_agent", "agent_id", "agent"),
+        ("app_sub2@0.128.0", "spawn_agent", "agent_id\":\"01a1", "agent_id\":\"01a2"),
+        ("exec_sub2@0.98.0", "spawn_agent", "agent_id\":\"01a1", "agent_id\":\"01a2"),
+        ("exec_sub@0.128.0", "spawn_agent", "}", "}~"),
+        ("exec_subsend", "spawn_agent", "agent_id\":\"01a1", "agent_id\":\"01a2"),
+        // The name of the subagent, which several records of the file have.
+        ("app_sub2", "spawn_agent", "nickname\":\"", "nickname\":\"Another "),
+        // The path of one of the newer kind.
+        ("app_v2msg", "spawn_agent", "/root/helper", "/root/another"),
+        ("app_v2sub@0.147.0", "spawn_agent", "/root/helper", "/root/another"),
+        ("exec_v2sub", "spawn_agent", "/root/helper", "/root/another"),
+        ("exec_v2sub", "spawn_agent", "task_name", "name"),
+        // What was sent is the turn that it began.
+        ("app_subsend", "send_input", "submission_id\":\"01a1", "submission_id\":\"01a2"),
+        ("exec_subsend", "send_input", "submission_id", "id"),
+        // The state of a subagent that was resumed or closed.
+        ("app_subsend", "resume_agent", "pending_init", "running"),
+        ("exec_subsend", "resume_agent", "pending_init", "running"),
+        ("exec_subsend", "close_agent", "second report", "third report"),
+    ] {
+        let comparison = with_output(name, tool, from, to).compare();
+        assert_eq!(comparison.verdict(), Verdict::Different, "{name} {tool} {from} {to}");
+    }
+}
+
+#[test]
+fn the_stream_has_what_calls_about_subagents_returned() {
+    // In these versions no item of the file has it.
+    for (name, method, from) in [
+        ("app_sub2@0.128.0", "spawnAgent", "\"receiverThreadIds\": [\"01a1"),
+        ("app_v2sub@0.147.0", "subAgentActivity", "\"agentPath\": \"/root/"),
+    ] {
+        let mut changed = pair(name);
+        let stream = String::from_utf8(changed.stream.clone()).unwrap();
+        let change = |line: &str| match line.contains(method) && line.contains("item/completed") {
+            true => line.replace(from, &format!("{from}9")) + "\n",
+            false => line.to_owned() + "\n",
+        };
+        changed.stream = stream.lines().map(change).collect::<String>().into_bytes();
+        assert_ne!(changed.stream, stream.as_bytes(), "{name} has no {from}");
+        let found = changed.compare().differences;
+        assert!(
+            found.iter().any(|it| it.conversation.as_str().contains("agent_output")
+                || format!("{it:?}").contains("agent_output")),
+            "{name}: {found:?}"
+        );
+    }
+}

@@ -37,6 +37,13 @@ pub(super) fn state_spoken(facts: &mut Facts, words: &str, message: &Value) {
     }
 }
 
+/// States in which phase a text was spoken, as items of the model have it.
+pub(super) fn state_phase(facts: &mut Facts, words: &str, message: &Value) {
+    if let Some(phase) = message.get("phase") {
+        facts.set(&RecordName::new("spoken_phase", words), "phase", phase);
+    }
+}
+
 /// What not all files have, because of their version or how they were written.
 pub(super) const FORMS: [&str; 8] = [
     "agent_states",

@@ -22,7 +22,7 @@ const EVENTS: [(&str, &str, &[&str]); 6] = [
         ],
     ),
     ("patch_apply_end", "fileChange", &["status", "turnId"]),
-    ("mcp_tool_call_end", "mcpToolCall", &["server", "tool", "arguments"]),
+    ("mcp_tool_call_end", "mcpToolCall", &["server", "tool", "arguments", "readOnlyHint"]),
     (
         "collab_agent_spawn_end",
         "collabAgentToolCall",

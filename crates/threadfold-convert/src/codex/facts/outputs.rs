@@ -254,6 +254,7 @@ fn threads<'a>(lists: impl IntoIterator<Item = &'a Value>) -> String {
         names.extend(list.as_array().into_iter().flatten().filter_map(Value::as_str));
     }
     names.sort_unstable();
+    names.dedup();
     names.join(" ")
 }
 

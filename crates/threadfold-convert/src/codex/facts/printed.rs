@@ -76,6 +76,14 @@ impl PrintedFacts {
         }
     }
 
+    /// Checks the end of the stream: an error without another attempt ends the turn.
+    pub(super) fn finish(self, facts: &mut Facts) {
+        if let Some(error) = self.error.filter(|_| self.is_in_turn) {
+            let record = RecordName::new("line", "");
+            facts.contradict(&record, "turn.failed", Json::string(&error), Json::of(&()));
+        }
+    }
+
     fn read_item(&mut self, facts: &mut Facts, kind: &str, item: &Value) {
         let id = text(item, "id").unwrap_or("");
         // A search has its own id beside its number.

@@ -52,7 +52,7 @@ pub(super) struct StoredFacts {
     /// The calls, and those that have no output.
     calls: BTreeSet<String>,
     open_calls: BTreeSet<String>,
-    /// The outputs of calls that no record made.
+    /// The calls whose output or end was read, and that no record made.
     stray_outputs: BTreeSet<String>,
     has_review: bool,
     has_script: bool,
@@ -161,6 +161,7 @@ impl StoredFacts {
                         check_types(facts, &payload["content"], "output_text");
                         self.order.respond("said", &words);
                         self.last_said = Some(words.clone());
+                        contents::state_phase(facts, &words, payload);
                         self.said.entry(words).or_default()[RESPONSE] += 1;
                         state_id(facts, id);
                         if let Some(id) = id {
@@ -348,6 +349,9 @@ impl StoredFacts {
             }
             _ => {
                 self.has_all_events |= events::is_of_any_call(detail);
+                let ended = text(payload, "call_id").filter(|_| detail.ends_with("_end"));
+                self.stray_outputs
+                    .extend(ended.filter(|it| !self.calls.contains(*it)).map(str::to_owned));
                 events::state_stored(facts, detail, payload);
                 contents::state_stored_item(facts, payload);
             }

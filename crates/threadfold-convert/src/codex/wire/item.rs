@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use super::elements::field;
 use super::object::{Object, text_of};
 use super::{joined, part_texts};
 use crate::borrowed::Str;
@@ -166,11 +167,12 @@ impl<'a> Item<'a> {
 
     /// Returns how long a call ran, in milliseconds.
     pub(in crate::codex) fn duration_ms(&self) -> Option<u64> {
-        if let Some(duration) = self.object.object("duration") {
-            let nanos = duration.number("nanos").unwrap_or(0);
-            return Some(
-                duration.number("secs")?.saturating_mul(1000).saturating_add(nanos / 1_000_000),
-            );
+        if let Some(duration) = self.get("duration").map(RawValue::get)
+            && duration.starts_with('{')
+        {
+            let number = |name| field(duration, name).and_then(|it| it.parse::<u64>().ok());
+            let nanos = number("nanos").unwrap_or(0);
+            return Some(number("secs")?.saturating_mul(1000).saturating_add(nanos / 1_000_000));
         }
         self.object.number("duration_ms")
     }

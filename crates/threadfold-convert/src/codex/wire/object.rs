@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::elements::{elements, unescaped};
 use crate::borrowed::Str;
 
 /// The fields of an object, in their order.
@@ -68,9 +69,8 @@ impl<'a> Object<'a> {
 
     /// Returns the texts of a list; other elements are left out.
     pub(in crate::codex) fn texts(&self, name: &str) -> Vec<Cow<'a, str>> {
-        let elements: Vec<&'a RawValue> =
-            self.get(name).and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default();
-        elements.into_iter().filter_map(text_of).collect()
+        let list = self.get(name).map_or("", RawValue::get);
+        elements(list).filter_map(text_of_str).collect()
     }
 
     pub(in crate::codex) fn fields(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
@@ -106,13 +106,14 @@ fn is_null(raw: &RawValue) -> bool {
 
 /// Returns the text of a JSON string, borrowed unless it has escapes.
 ///
-/// A raw value is valid JSON, so that a string without a backslash needs no second parse.
+/// A raw value is valid JSON, so that its strings need no second parse.
 pub(super) fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
-    let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
-    match memchr::memchr(b'\\', inner.as_bytes()) {
-        None => Some(Cow::Borrowed(inner)),
-        Some(_) => serde_json::from_str::<Str<'_>>(raw.get()).ok().map(|it| it.0),
-    }
+    text_of_str(raw.get())
+}
+
+/// Returns the text of a JSON string that is part of a raw value.
+pub(super) fn text_of_str(raw: &str) -> Option<Cow<'_, str>> {
+    unescaped(raw.strip_prefix('"')?.strip_suffix('"')?)
 }
 
 /// Returns whether a key is a name with underscores, or the same name in camel case.

@@ -204,8 +204,8 @@ fn delete_row(emitter: &mut Emitter<'_>, row: &Row<'_>) {
 /// The messages of version 1 follow all messages of version 2, because nothing orders the two.
 pub(in crate::opencode) fn mark_continuation(emitter: &mut Emitter<'_>, session: &str) {
     let Some(conversation) = emitter.conversation_of(session) else { return };
-    let words = "After OpenCode 2 had copied this session, OpenCode 1 continued it as well: the \
-                 messages above are those of version 2, and those below of version 1";
+    // Short enough for one line of a terminal.
+    let words = "OpenCode 1 continued it as well: above is version 2, below version 1";
     let id = format!("continued:{session}");
     let block = blocks::notice(&id, "notice", words, None);
     emitter.emit_block(&conversation, key("continued", ""), block);

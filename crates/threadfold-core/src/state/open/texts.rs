@@ -31,7 +31,7 @@ impl OpenTexts {
     }
 
     /// Returns the index of the first text of a conversation.
-    pub(super) fn first_of(&self, slot: Slot) -> Option<usize> {
+    pub(crate) fn first_of(&self, slot: Slot) -> Option<usize> {
         self.texts.iter().position(|text| text.slot == slot)
     }
 

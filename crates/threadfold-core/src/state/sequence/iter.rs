@@ -1,6 +1,6 @@
 //! Iteration over a sequence, from both ends.
 
-use super::{Node, Sequence};
+use super::{Node, Sequence, SequenceItem};
 
 /// The items of a sequence in order.
 pub(in crate::state) struct Iter<'a, T> {
@@ -31,7 +31,7 @@ impl<'a, T> Iter<'a, T> {
     }
 }
 
-impl<'a, T> Iterator for Iter<'a, T> {
+impl<'a, T: SequenceItem> Iterator for Iter<'a, T> {
     type Item = &'a T;
 
     fn next(&mut self) -> Option<&'a T> {
@@ -51,7 +51,7 @@ impl<'a, T> Iterator for Iter<'a, T> {
     }
 }
 
-impl<T> DoubleEndedIterator for Iter<'_, T> {
+impl<T: SequenceItem> DoubleEndedIterator for Iter<'_, T> {
     fn next_back(&mut self) -> Option<Self::Item> {
         if self.start == self.end {
             return None;
@@ -64,9 +64,9 @@ impl<T> DoubleEndedIterator for Iter<'_, T> {
     }
 }
 
-impl<T> ExactSizeIterator for Iter<'_, T> {}
+impl<T: SequenceItem> ExactSizeIterator for Iter<'_, T> {}
 
-impl<T> Sequence<T> {
+impl<T: SequenceItem> Sequence<T> {
     /// Returns the items beside the one at `position`, with it.
     fn span(&self, position: usize) -> Span<'_, T> {
         let tree = self.tree_len();
@@ -77,12 +77,13 @@ impl<T> Sequence<T> {
     }
 }
 
-impl<T> Node<T> {
+impl<T: SequenceItem> Node<T> {
     fn span(&self, position: usize) -> Span<'_, T> {
         let (mut start, mut node) = (0, self);
         loop {
             match node {
                 Self::Leaf(items) => return Span { start, items },
+                Self::Stored(page) => node = page.node(),
                 Self::Branch(children) => {
                     let mut rest = children.iter();
                     let found = rest.find(|child| {
@@ -112,7 +113,7 @@ impl<T> IntoIter<T> {
     }
 }
 
-impl<T: Clone> Iterator for IntoIter<T> {
+impl<T: Clone + SequenceItem> Iterator for IntoIter<T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use super::SequenceItem;
+use super::stored::StoredPage;
 
 /// How many items a leaf holds at most.
 pub(super) const LEAF_WIDTH: usize = 8;
@@ -17,10 +18,21 @@ pub(super) type Branch<T> = ArrayVec<Child<T>, BRANCH_WIDTH>;
 
 /// A part of the tree. All leaves below it have the same depth, so recursion is as deep as the
 /// logarithm of the length.
-#[derive(Clone)]
 pub(super) enum Node<T> {
     Leaf(Arc<Leaf<T>>),
     Branch(Arc<Branch<T>>),
+    /// As deep as any page, and not in memory before somebody looks at it.
+    Stored(Arc<StoredPage<T>>),
+}
+
+impl<T> Clone for Node<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Leaf(items) => Self::Leaf(items.clone()),
+            Self::Branch(children) => Self::Branch(children.clone()),
+            Self::Stored(page) => Self::Stored(page.clone()),
+        }
+    }
 }
 
 /// A node, and what finding an item in it needs: reading that from the node itself would often
@@ -30,7 +42,7 @@ pub(super) struct Child<T> {
     /// How many items are below it.
     pub(super) count: usize,
     /// The key of its first item.
-    first: u64,
+    pub(super) first: u64,
     pub(super) node: Node<T>,
 }
 
@@ -40,6 +52,8 @@ impl<T> Node<T> {
         match self {
             Self::Leaf(items) => (items.len(), LEAF_WIDTH),
             Self::Branch(children) => (children.len(), BRANCH_WIDTH),
+            // Nothing is merged with a page that nobody has looked at.
+            Self::Stored(_) => (BRANCH_WIDTH, BRANCH_WIDTH),
         }
     }
 
@@ -54,19 +68,6 @@ impl<T> Node<T> {
         let (filled, width) = self.filled();
         filled + other.filled().0 <= width
     }
-
-    pub(super) fn get(&self, mut position: usize) -> Option<&T> {
-        let mut node = self;
-        loop {
-            let children = match node {
-                Self::Leaf(items) => return items.get(position),
-                Self::Branch(children) => children,
-            };
-            let (at, within) = child_at(children, position);
-            position = within;
-            node = &children.get(at)?.node;
-        }
-    }
 }
 
 /// Returns the child with the item at `position`, and the item's position in it.
@@ -80,6 +81,23 @@ fn child_at<T>(children: &[Child<T>], mut position: usize) -> (usize, usize) {
 }
 
 impl<T: SequenceItem> Node<T> {
+    pub(super) fn get(&self, mut position: usize) -> Option<&T> {
+        let mut node = self;
+        loop {
+            let children = match node {
+                Self::Leaf(items) => return items.get(position),
+                Self::Branch(children) => children,
+                Self::Stored(page) => {
+                    node = page.node();
+                    continue;
+                }
+            };
+            let (at, within) = child_at(children, position);
+            position = within;
+            node = &children.get(at)?.node;
+        }
+    }
+
     pub(super) fn find(&self, key: u64) -> Option<(usize, &T)> {
         let mut before = 0;
         let mut node = self;
@@ -90,6 +108,10 @@ impl<T: SequenceItem> Node<T> {
                     return Some((before + found, &items[found]));
                 }
                 Self::Branch(children) => children,
+                Self::Stored(page) => {
+                    node = page.node();
+                    continue;
+                }
             };
             let beyond = children.iter().take_while(|child| child.first <= key).count();
             let at = beyond.checked_sub(1)?;
@@ -102,21 +124,37 @@ impl<T: SequenceItem> Node<T> {
         match self {
             Self::Leaf(items) => items.first().map_or(0, SequenceItem::key),
             Self::Branch(children) => children.first().map_or(0, |child| child.first),
+            Self::Stored(page) => page.node().first_key(),
         }
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Self::Leaf(items) => items.len(),
+            Self::Branch(children) => children.iter().map(|child| child.count).sum(),
+            Self::Stored(page) => page.node().count(),
+        }
+    }
+
+    /// Returns the node itself, with what it stands for in memory.
+    fn in_memory(&mut self) -> &mut Self {
+        if let Self::Stored(page) = self {
+            *self = page.node().clone();
+        }
+        self
+    }
+}
+
+impl<T: SequenceItem> Child<T> {
+    pub(super) fn of(node: Node<T>) -> Self {
+        Self { count: node.count(), first: node.first_key(), node }
     }
 }
 
 impl<T: Clone + SequenceItem> Child<T> {
-    pub(super) fn of(node: Node<T>) -> Self {
-        let count = match &node {
-            Node::Leaf(items) => items.len(),
-            Node::Branch(children) => children.iter().map(|child| child.count).sum(),
-        };
-        Self { count, first: node.first_key(), node }
-    }
-
     pub(super) fn set(&mut self, position: usize, item: T) {
-        match &mut self.node {
+        match self.node.in_memory() {
+            Node::Stored(_) => unreachable!("the node is in memory"),
             Node::Leaf(items) => Arc::make_mut(items)[position] = item,
             Node::Branch(children) => {
                 let (at, within) = child_at(children, position);
@@ -128,7 +166,8 @@ impl<T: Clone + SequenceItem> Child<T> {
 
     /// Inserts an item. If the node is full, returns its right half.
     pub(super) fn insert(&mut self, position: usize, item: T) -> Option<Self> {
-        let right = match &mut self.node {
+        let right = match self.node.in_memory() {
+            Node::Stored(_) => unreachable!("the node is in memory"),
             Node::Leaf(items) => {
                 let items = Arc::make_mut(items);
                 insert_or_split(items, position, item).map(|it| Node::Leaf(Arc::new(it)))
@@ -150,6 +189,7 @@ impl<T: Clone + SequenceItem> Child<T> {
         let added = leaf.count;
         let right = match &mut self.node {
             Node::Leaf(_) => Some(leaf),
+            Node::Stored(_) => Some(Self::as_deep_as_page(leaf)),
             Node::Branch(children) => {
                 let children = Arc::make_mut(children);
                 let last = children.last_mut().expect("a branch has children");
@@ -175,7 +215,8 @@ impl<T: Clone + SequenceItem> Child<T> {
 
     /// Removes the item at `position`, which exists.
     pub(super) fn remove(&mut self, position: usize) -> T {
-        let removed = match &mut self.node {
+        let removed = match self.node.in_memory() {
+            Node::Stored(_) => unreachable!("the node is in memory"),
             Node::Leaf(items) => Arc::make_mut(items).remove(position),
             Node::Branch(children) => {
                 let (at, within) = child_at(children, position);

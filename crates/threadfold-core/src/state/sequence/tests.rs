@@ -1,13 +1,16 @@
 //! A sequence behaves like a vector, and a step copies a few nodes only.
 
 use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Sequence, SequenceItem};
+use super::{PAGE_ITEMS, PageSource, Sequence, SequenceItem};
 
 thread_local! {
     static COPIES: Cell<usize> = const { Cell::new(0) };
+    static PAGES: Cell<usize> = const { Cell::new(0) };
 }
 
 /// An item that counts how often any item is copied.
@@ -48,6 +51,30 @@ fn act() -> impl Strategy<Value = Act> {
 
 const GAP: u64 = 1 << 40;
 
+/// So many items that are read page by page.
+struct PagedItems(usize);
+
+impl PagedItems {
+    fn items(&self, range: Range<usize>) -> Vec<Item> {
+        range.map(|it| Item(self.key_at(it), 0)).collect()
+    }
+}
+
+impl PageSource<Item> for PagedItems {
+    fn count(&self) -> usize {
+        self.0
+    }
+
+    fn key_at(&self, position: usize) -> u64 {
+        (position as u64 + 1) * GAP
+    }
+
+    fn read(&self, page: usize) -> Vec<Item> {
+        PAGES.with(|it| it.set(it.get() + 1));
+        self.items(page * PAGE_ITEMS..self.0.min((page + 1) * PAGE_ITEMS))
+    }
+}
+
 /// Returns a key between those beside `at`, and none if there is no room.
 fn key_at(items: &[Item], at: usize) -> Option<u64> {
     let left = at.checked_sub(1).map_or(0, |it| items[it].0);
@@ -73,12 +100,18 @@ fn check(sequence: &Sequence<Item>, items: &[Item]) {
 proptest! {
     #[test]
     fn it_behaves_like_a_vector_and_old_ones_stay_valid(
-        start in 0_usize..600,
+        start in prop_oneof![0_usize..600, 0..3 * PAGE_ITEMS],
+        is_stored in any::<bool>(),
         acts in prop::collection::vec(act(), 0..200),
     ) {
-        let mut items: Vec<Item> = (0..start).map(|it| Item((it as u64 + 1) * GAP, 0)).collect();
+        let mut items = PagedItems(start).items(0..start);
         let mut sequence = Sequence::default();
-        items.iter().cloned().for_each(|item| sequence.push_back(item));
+        if is_stored {
+            let source: Arc<dyn PageSource<Item>> = Arc::new(PagedItems(start));
+            sequence = Sequence::stored(&source);
+        } else {
+            items.iter().cloned().for_each(|item| sequence.push_back(item));
+        }
         let mut held = Vec::new();
         for (number, act) in acts.into_iter().enumerate() {
             let number = number as u32;
@@ -152,4 +185,26 @@ fn removing_everything_leaves_an_empty_list() {
     assert_eq!((sequence.len(), sequence.back()), (0, None));
     sequence.push_back(Item(7, 0));
     check(&sequence, &[Item(7, 0)]);
+}
+
+#[test]
+fn a_page_is_read_once_and_only_if_somebody_looks_at_it() {
+    let count = 100 * PAGE_ITEMS + 7;
+    let source: Arc<dyn PageSource<Item>> = Arc::new(PagedItems(count));
+    let mut sequence = Sequence::stored(&source);
+    let pages = || PAGES.with(Cell::get);
+    // Appending needs no page.
+    for number in 0..50 {
+        sequence.push_back(Item(source.key_at(count + number), 1));
+    }
+    assert_eq!((sequence.len(), pages()), (count + 50, 0));
+    assert_eq!(sequence.find(source.key_at(count + 3)), Some((count + 3, &sequence[count + 3])));
+    assert_eq!(pages(), 0);
+    let other = sequence.clone();
+    assert_eq!(sequence.get(PAGE_ITEMS).map(|it| it.0), Some(source.key_at(PAGE_ITEMS)));
+    assert_eq!(other.find(source.key_at(PAGE_ITEMS + 9)).map(|it| it.0), Some(PAGE_ITEMS + 9));
+    assert_eq!(pages(), 1);
+    sequence.set(5 * PAGE_ITEMS, Item(source.key_at(5 * PAGE_ITEMS), 2));
+    assert!(sequence.remove(5 * PAGE_ITEMS + 1).is_some());
+    assert_eq!((sequence[5 * PAGE_ITEMS].1, other[5 * PAGE_ITEMS].1, pages()), (2, 0, 2));
 }

@@ -45,11 +45,11 @@ impl ConversationState {
 
 /// Returns the elements of a snapshot, in order.
 pub(super) fn items(settled: &SettledState) -> impl Iterator<Item = Item> + Send + use<> {
-    let subagents = settled.subagents.clone().into_iter().enumerate();
+    let subagents = settled.subagents.clone();
     once(Item::Text(format!("{{\"version\":{VERSION},\"main\":")))
         .chain(conversation(&settled.main))
         .chain(once(Item::Text(",\"subagents\":[".to_owned())))
-        .chain(subagents.flat_map(|(index, it)| subagent(index, &it)))
+        .chain((0..subagents.len()).flat_map(move |at| subagent(at, &subagents.view(at))))
         .chain(once(Item::Text("]}".to_owned())))
 }
 

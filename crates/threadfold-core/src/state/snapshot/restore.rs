@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 
 use super::super::conversation::Conversation;
 use super::super::spill::SpillStore;
-use super::super::subagent::Subagent;
 use super::super::{ConversationState, SettledState, Slot};
 use super::{BlockFacts, ConversationFacts, SnapshotError, StateSnapshot, SubagentFacts, VERSION};
 
@@ -85,43 +84,40 @@ pub(super) fn restore<B>(
         }
         if !facts.united {
             for run in &facts.runs {
-                settled.calls.insert(run.tool_use_id.clone(), index);
+                settled.calls.insert(run.tool_use_id.as_str(), index);
             }
             for bare in &facts.names.bare {
-                settled.names.insert(bare.clone(), index);
+                settled.names.insert(bare, index);
             }
         }
-        settled.subagents.push_back(Arc::new(Subagent {
-            conversation: Conversation::named(facts.conversation.name.clone()),
-            names: facts.names.clone(),
-            runs: facts.runs.clone(),
-            active: facts.active,
-            idle: facts.idle,
-            united: facts.united,
-            internal: facts.internal,
-        }));
+        settled.subagents.push(facts.to_subagent());
     }
     settled.derive_interruptions();
     let of_subagents = subagents.iter().map(|facts| &facts.conversation).enumerate();
     let of_subagents = of_subagents.map(|(index, facts)| (Slot::Subagent(index), facts));
     for (slot, facts) in std::iter::once((Slot::Main, main)).chain(of_subagents) {
         restore_blocks(settled, slot, facts)?;
-        let is_usual = facts.aliases.is_empty()
-            && facts.removed.is_empty()
-            && facts.calls.is_empty()
-            && facts.results.is_empty()
-            && facts.compacted.iter().all(Option::is_none);
-        if is_usual && !has_rare_calls(settled.conversation(slot)) {
-            continue;
-        }
-        let rare = Arc::make_mut(&mut settled.conversation_mut(slot).rare);
-        rare.aliases = facts.aliases.iter().cloned().collect();
-        rare.removed = facts.removed.iter().cloned().collect();
-        rare.calls = facts.calls.iter().cloned().collect();
-        rare.results = facts.results.iter().cloned().collect();
-        rare.compacted.clone_from(&facts.compacted);
+        restore_rare(settled.conversation_mut(slot), facts);
     }
     Ok(state)
+}
+
+/// Restores the tables of a conversation that are empty in most.
+pub(super) fn restore_rare<B>(conversation: &mut Conversation, facts: &ConversationFacts<B>) {
+    let is_usual = facts.aliases.is_empty()
+        && facts.removed.is_empty()
+        && facts.calls.is_empty()
+        && facts.results.is_empty()
+        && facts.compacted.iter().all(Option::is_none);
+    if is_usual && !has_rare_calls(conversation) {
+        return;
+    }
+    let rare = Arc::make_mut(&mut conversation.rare);
+    rare.aliases = facts.aliases.iter().cloned().collect();
+    rare.removed = facts.removed.iter().cloned().collect();
+    rare.calls = facts.calls.iter().cloned().collect();
+    rare.results = facts.results.iter().cloned().collect();
+    rare.compacted.clone_from(&facts.compacted);
 }
 
 /// Returns whether restoring the blocks has filled a table that the snapshot has as empty.
@@ -130,11 +126,7 @@ fn has_rare_calls(conversation: &Conversation) -> bool {
 }
 
 /// Appends a block to its conversation.
-pub(super) fn insert(
-    settled: &mut SettledState,
-    slot: Slot,
-    block: BlockFacts,
-) -> Result<(), SnapshotError> {
+fn insert(settled: &mut SettledState, slot: Slot, block: BlockFacts) -> Result<(), SnapshotError> {
     let BlockFacts { id, facts } = block;
     if settled.conversation(slot).position(&id).is_some() {
         let conversation = settled.conversation(slot).name.clone();
@@ -148,6 +140,15 @@ pub(super) fn insert(
     let shown = facts.show(&id, &conversation.name, run.as_ref(), conversation.is_interrupted);
     conversation.insert(conversation.len(), id, facts, shown);
     Ok(())
+}
+
+/// Replaces a block that is not in memory by the same one in memory.
+pub(super) fn bring_in(settled: &mut SettledState, slot: Slot, position: usize, block: BlockFacts) {
+    let BlockFacts { id, facts } = block;
+    let run = settled.run(facts.call.as_ref());
+    let conversation = settled.conversation_mut(slot);
+    let shown = facts.show(&id, &conversation.name, run.as_ref(), conversation.is_interrupted);
+    conversation.bring_in(position, id, facts, shown);
 }
 
 /// Calls `each` with the text of every element of a list.

@@ -77,6 +77,32 @@ pub(super) fn duration(record: &Value) -> Option<(String, String)> {
     Some(("payload.item.durationMs".to_owned(), (secs * 1000 + nanos / 1_000_000).to_string()))
 }
 
+/// The tools that begin, address and interrupt subagents.
+const AGENT_TOOLS: [&str; 6] = [
+    "followup_task",
+    "interrupt_agent",
+    "resume_agent",
+    "send_input",
+    "send_message",
+    "spawn_agent",
+];
+
+/// Returns the id and the tool of a call about subagents.
+pub(super) fn agent_tool(record: &Value) -> Option<(String, String)> {
+    let call = &record["payload"];
+    let name = call["name"].as_str().filter(|it| AGENT_TOOLS.contains(it))?;
+    Some((call["call_id"].as_str()?.to_owned(), name.to_owned()))
+}
+
+/// Returns whether a record has what a call about subagents returned that was carried out: JSON, or
+/// nothing.
+pub(super) fn is_answer(record: &Value) -> bool {
+    let output = record["payload"]["output"].as_str();
+    output.is_some_and(|it| {
+        it.is_empty() || serde_json::from_str::<Value>(it).is_ok_and(|it| it.is_object())
+    })
+}
+
 /// Returns the names of a record, without its content.
 pub(super) fn names(part: &RawPart<'_>) -> Vec<String> {
     named(&part.kind, part.object)
