@@ -39,6 +39,7 @@
 mod access;
 mod api;
 mod catalog;
+mod connection;
 mod event_stream;
 mod feed;
 mod live;

@@ -1,7 +1,6 @@
 //! Serves a router on a listener: with limits for connections, headers and time, and an end that
 //! lets requests finish.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 
+use crate::connection::{Connection, TakenPlace};
 use crate::options::Limits;
 use crate::server::Server;
 
@@ -71,9 +71,8 @@ impl Server {
                 continue;
             }
             let service = TowerToHyperService::new(router.clone());
-            self.shared().metrics.connections.add(1);
-            let place = TakenPlace { _place: place, shared: self.shared().clone() };
-            let stream = TokioIo::new(CountedStream { stream, _place: place });
+            let place = TakenPlace::new(place, self.shared().clone());
+            let stream = TokioIo::new(Connection::new(stream, place));
             let connection = builder.serve_connection(stream, service).with_upgrades();
             let (mut closing, open) = (closing.subscribe(), open.clone());
             tokio::spawn(async move {
@@ -118,75 +117,5 @@ async fn refuse(mut stream: TcpStream) {
     let answer = tokio::time::timeout(Duration::from_secs(1), stream.write_all(FULL));
     if let Ok(Err(error)) = answer.await {
         tracing::debug!("a client beyond the limit was not answered: {error}");
-    }
-}
-
-/// A place among the connections, until it is dropped. A WebSocket keeps it.
-struct TakenPlace {
-    _place: tokio::sync::OwnedSemaphorePermit,
-    shared: Arc<crate::shared::ServerShared>,
-}
-
-impl Drop for TakenPlace {
-    fn drop(&mut self) {
-        self.shared.metrics.connections.subtract(1);
-    }
-}
-
-/// A connection that takes a place for as long as it is open.
-struct CountedStream {
-    stream: TcpStream,
-    _place: TakenPlace,
-}
-
-mod counted {
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
-
-    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-    use super::{CountedStream, io};
-
-    impl AsyncRead for CountedStream {
-        fn poll_read(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-            buffer: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_read(context, buffer)
-        }
-    }
-
-    impl AsyncWrite for CountedStream {
-        fn poll_write(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-            bytes: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            Pin::new(&mut self.stream).poll_write(context, bytes)
-        }
-
-        fn poll_write_vectored(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-            slices: &[io::IoSlice<'_>],
-        ) -> Poll<io::Result<usize>> {
-            Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-        }
-
-        fn is_write_vectored(&self) -> bool {
-            self.stream.is_write_vectored()
-        }
-
-        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_flush(context)
-        }
-
-        fn poll_shutdown(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-        ) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_shutdown(context)
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Every route needs the token, except for the health check and the page.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use utoipa::openapi::path::PathItem;
 
 use crate::connection::{exchange, request, upgrade};
@@ -144,4 +145,23 @@ async fn headers_and_bodies_are_limited() {
         .bearer_auth(TOKEN)
         .body("x".repeat(1001));
     assert_eq!(push.send().await.unwrap().status(), 413);
+}
+
+/// A connection that is closed while its client still sends is reset, and the answer may be lost.
+#[tokio::test]
+async fn a_client_that_is_refused_while_it_sends_can_read_the_answer() {
+    let store = std::sync::Arc::new(threadfold_store::MemoryStore::default());
+    let server = TestServer::start_with(store, |_| {}).await;
+    let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let start = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\nx: ", server.address);
+    stream.write_all(start.as_bytes()).await.unwrap();
+    // More than the limit of headers; the rest arrives after the answer.
+    for _ in 0..20 {
+        stream.write_all(&[b'y'; 4096]).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    stream.shutdown().await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
 }
