@@ -170,6 +170,8 @@ pub(crate) struct UnfinishedRun {
     pub(crate) waits_for: String,
     /// No loop here wrote it.
     pub(crate) is_imported: bool,
+    /// A record reports what it may use, so that `threadfold resume` can continue it.
+    pub(crate) is_resumable: bool,
 }
 
 /// Returns the unfinished runs, the latest first.
@@ -189,7 +191,8 @@ pub(crate) fn unfinished_runs(store: &OpenStore) -> Result<Vec<UnfinishedRun>, C
         // The tools are not set up here, so only the effect recorded at a call's start counts.
         if let Some(waits_for) = pending_step(turns, |_| Effect::Pure) {
             let turn = turns.turns().len() as u64;
-            found.push(UnfinishedRun { entry, turn, waits_for, is_imported });
+            let is_resumable = store.wait(recorded::has_setup(&*shared, &entry.session))?;
+            found.push(UnfinishedRun { entry, turn, waits_for, is_imported, is_resumable });
         }
     }
     found.sort_by_key(|it| std::cmp::Reverse(it.entry.updated));

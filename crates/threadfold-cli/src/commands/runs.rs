@@ -35,6 +35,7 @@ pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
                 "waitsFor": run.waits_for,
                 "runBy": runner,
                 "isImported": run.is_imported,
+                "isResumable": run.is_resumable,
             });
             write_json(&mut out, &line)?;
             writeln!(out)?;
@@ -45,8 +46,11 @@ pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
             Some(runner) => writeln!(out, "  run by {}", printable(&runner))?,
             None => writeln!(out, "  {}", printable(&run.waits_for))?,
         }
-        if run.is_imported {
-            writeln!(out, "  untrusted: only `resume --trust` continues it")?;
+        match (run.is_resumable, run.is_imported) {
+            (true, true) => writeln!(out, "  untrusted: only `resume --trust` continues it")?,
+            (true, false) => {}
+            // No record tells the tools, the folder and the model.
+            (false, _) => writeln!(out, "  only the program that started it can resume it")?,
         }
     }
     if runs.is_empty() {

@@ -1,5 +1,6 @@
 //! What a session records about its run, and what of it may be believed.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
@@ -64,20 +65,17 @@ impl RecordedRun {
         let Some(head) = store.head(session).await? else { return Ok(Self::default()) };
         let mut check = LedgerCheck::new(key.clone(), session.clone(), head.log);
         let mut run = Self::default();
-        let mut after = 0;
-        loop {
-            let records = store.read(session, after, Limit::default()).await?;
-            let Some(end) = records.last() else { break };
-            after = end.seq;
-            for record in &records {
-                let is_marked = check.push(record);
-                let Some(setup) = setup_in(record) else { continue };
+        read_records(store, session, |record| {
+            let is_marked = check.push(record);
+            if let Some(setup) = setup_in(record) {
                 if is_marked {
                     run.marked = Some(setup.clone());
                 }
                 run.reported = Some(setup);
             }
-        }
+            ControlFlow::Continue(())
+        })
+        .await?;
         run.fault = check.fault().map(str::to_owned);
         Ok(run)
     }
@@ -95,6 +93,41 @@ impl RecordedRun {
     /// Returns why the run is not the user's own.
     pub(crate) fn fault(&self) -> &str {
         self.fault.as_deref().unwrap_or("no run with your key recorded what it may use")
+    }
+}
+
+/// Returns whether any record of a session reports what its run may use. A run of another program
+/// reports nothing, and only that program can resume it.
+pub(super) async fn has_setup(
+    store: &dyn Store,
+    session: &SessionId,
+) -> Result<bool, CommandError> {
+    let mut has_setup = false;
+    read_records(store, session, |record| match setup_in(record) {
+        Some(_) => {
+            has_setup = true;
+            ControlFlow::Break(())
+        }
+        None => ControlFlow::Continue(()),
+    })
+    .await?;
+    Ok(has_setup)
+}
+
+/// Reads the log of a session until `read` breaks.
+async fn read_records(
+    store: &dyn Store,
+    session: &SessionId,
+    mut read: impl FnMut(&StoredRecord) -> ControlFlow<()>,
+) -> Result<(), CommandError> {
+    let mut after = 0;
+    loop {
+        let records = store.read(session, after, Limit::default()).await?;
+        let Some(end) = records.last() else { return Ok(()) };
+        after = end.seq;
+        if records.iter().any(|record| read(record).is_break()) {
+            return Ok(());
+        }
     }
 }
 

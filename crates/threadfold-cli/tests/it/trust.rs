@@ -138,6 +138,31 @@ fn events_from_a_file_run_no_command_and_open_no_connection() {
     assert!(env.done(&["runs"]).contains("run-1"), "and is listed");
 }
 
+/// A program with a loop of its own reports no setup, so `resume` could not continue its run.
+#[test]
+fn a_run_of_another_program_is_not_said_to_be_resumable() {
+    let env = TestEnv::new();
+    env.write("own.jsonl", pending_shell("run-1", &setup(&env, "http://127.0.0.1:1"), "true"));
+    env.write("other.jsonl", pending_shell("run-2", &json!(null), "true"));
+    env.done(&["import", "own.jsonl"]);
+    env.done(&["import", "other.jsonl"]);
+    let told = env.done(&["runs"]);
+    let of = |name: &str| {
+        let (_, rest) = told.split_once(name).unwrap();
+        rest.lines().skip(1).take_while(|line| line.starts_with(' ')).collect::<Vec<_>>().join("\n")
+    };
+    assert!(of("run-1").contains("only `resume --trust` continues it"), "{told}");
+    assert!(of("run-2").contains("only the program that started it"), "{told}");
+    assert!(!of("run-2").contains("--trust"), "{told}");
+    let refused = env.run(&["resume", "--trust", "--yes", "run-2"]);
+    assert!(refused.contains("was not started by `threadfold run`"), "{refused}");
+    let rows = env.done(&["runs", "--json"]);
+    let rows: Vec<Value> = rows.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let resumable: Vec<_> = rows.iter().map(|it| (&it["session"], &it["isResumable"])).collect();
+    assert!(resumable.contains(&(&json!("run-1"), &json!(true))), "{resumable:?}");
+    assert!(resumable.contains(&(&json!("run-2"), &json!(false))), "{resumable:?}");
+}
+
 #[test]
 fn events_that_name_a_key_file_do_not_send_it() {
     let (env, trap) = (TestEnv::new(), Trap::new());
