@@ -67,9 +67,8 @@ impl LastBytes {
         stream: &mut TcpStream,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        let deadline = self
-            .deadline
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(LAST_BYTES_TIME)));
+        let deadline =
+            self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(LAST_BYTES_TIME)));
         let mut bytes = [0; 4096];
         while self.count < LAST_BYTES && deadline.as_mut().poll(context).is_pending() {
             let mut buffer = ReadBuf::new(&mut bytes);
@@ -121,10 +120,7 @@ impl AsyncWrite for Connection {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    fn poll_shutdown(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { stream, last_bytes, .. } = &mut *self;
         if last_bytes.deadline.is_none() {
             ready!(Pin::new(&mut *stream).poll_shutdown(context))?;
