@@ -12,7 +12,7 @@ use threadfold_core::{Block, Json};
 use crate::Agent;
 use crate::record::FeedLine;
 
-pub(crate) use evidence::{Answer, QueuedPrompt, RunReport, StoredHook, TaskNotice};
+pub(crate) use evidence::{Answer, QueuedPrompt, RunReport, StoredHook, TaskEvent, TaskNotice};
 pub use evidence::{CrossCheck, Evidence, Refutation};
 pub(crate) use facts::is_same_path;
 pub use facts::{Contradiction, Facts, RecordName, Variant};

@@ -24,6 +24,10 @@ use totals::{TokenSum, Totals};
 /// in the conversation that reported them first, and the last report wins: agents repeat a message
 /// on several lines, and copy whole histories into other conversations.
 ///
+/// An agent may report tokens that none of its messages has: its stream shows no end of a subagent's
+/// messages, and requests of its own (a compaction, a title) are no messages. Such a report of the
+/// whole session counts where it is higher than the sum of the messages.
+///
 /// ```
 /// use threadfold_core::{SessionEvent, SessionMetadata};
 ///
@@ -57,6 +61,9 @@ struct Facts {
     stop_reason: Option<Arc<str>>,
     started_at: Option<Arc<str>>,
     ended_at: Option<Arc<str>>,
+    /// The tokens of the whole session, as the agent reported them.
+    #[serde(default, skip_serializing_if = "TokenUsage::is_empty")]
+    reported_usage: TokenUsage,
     messages: Messages,
 }
 
@@ -133,6 +140,12 @@ impl SessionMetadata {
                     cost.filter(|it| it.is_finite() && *it >= 0.0).or(self.facts.cost_usd);
             }
             "usage" => self.apply_usage(event, value),
+            "reportedUsage" => {
+                if let Some(counts) = object(value) {
+                    let reported = counts_of(&counts, TokenUsage::default());
+                    self.facts.reported_usage = self.facts.reported_usage.max_of_each(reported);
+                }
+            }
             _ => {}
         }
     }
@@ -153,16 +166,7 @@ impl SessionMetadata {
         // The end of a message may repeat only some of the counts that its start reported.
         let known =
             self.facts.messages.get(&message).map_or_else(TokenUsage::default, |it| it.tokens);
-        let count = |name, known| -> u64 {
-            tokens.get(name).and_then(|it| it.as_str().parse().ok()).unwrap_or(known)
-        };
-        let tokens = TokenUsage {
-            input: count("input_tokens", known.input),
-            output: count("output_tokens", known.output),
-            cache_read: count("cache_read_input_tokens", known.cache_read),
-            cache_creation: count("cache_creation_input_tokens", known.cache_creation),
-        };
-        self.count(event, message, tokens);
+        self.count(event, message, counts_of(&tokens, known));
     }
 
     /// Counts the tokens of a message, or of a turn under a synthetic message id.
@@ -273,12 +277,14 @@ impl SessionMetadata {
         self.facts.ended_at.as_deref()
     }
 
-    /// Returns the tokens of the whole session, including subagents.
+    /// Returns the tokens of the whole session, including subagents: the sum of its messages, or what
+    /// the agent reported for the session where that is more.
     pub fn usage(&self) -> TokenUsage {
-        self.totals.session.tokens()
+        self.totals.session.tokens().max_of_each(self.facts.reported_usage)
     }
 
-    /// Returns the tokens of one conversation, under the name that its events carried.
+    /// Returns the tokens of one conversation, under the name that its events carried: the sum of its
+    /// messages.
     pub fn usage_of(&self, conversation: &ConversationId) -> TokenUsage {
         self.totals.conversations.get(conversation).map(TokenSum::tokens).unwrap_or_default()
     }
@@ -294,6 +300,29 @@ impl TokenUsage {
     /// Returns true if no tokens were used.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns the higher one of each count.
+    fn max_of_each(self, other: Self) -> Self {
+        Self {
+            input: self.input.max(other.input),
+            output: self.output.max(other.output),
+            cache_read: self.cache_read.max(other.cache_read),
+            cache_creation: self.cache_creation.max(other.cache_creation),
+        }
+    }
+}
+
+/// Returns the counts that a report contains, and those that were known for the others.
+fn counts_of(report: &Fields, known: TokenUsage) -> TokenUsage {
+    let count = |name, known| -> u64 {
+        report.get(name).and_then(|it| it.as_str().parse().ok()).unwrap_or(known)
+    };
+    TokenUsage {
+        input: count("input_tokens", known.input),
+        output: count("output_tokens", known.output),
+        cache_read: count("cache_read_input_tokens", known.cache_read),
+        cache_creation: count("cache_creation_input_tokens", known.cache_creation),
     }
 }
 

@@ -89,6 +89,13 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
         comparison.add_replay(replayed);
     }
     let verdict = comparison.verdict();
+    if verdict == Verdict::Equal && comparison.fields == 0 {
+        let (stream, transcript) = (printable(&pair.stream_name), printable(&pair.transcript_name));
+        return Err(CommandError::new(
+            anyhow!("nothing was compared: {stream} and {transcript} have no record in common"),
+            "give the whole stream and all files of the session; they may be cut off",
+        ));
+    }
     if args.json {
         let report = Report { verdict, comparison: &comparison, replay: replayed.as_ref() };
         serde_json::to_writer(&mut out, &report)?;

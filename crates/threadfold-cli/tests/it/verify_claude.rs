@@ -88,6 +88,26 @@ fn a_truncated_file_of_a_finished_run_is_different() {
     assert_eq!((code, said.split(':').next()), (1, Some("different")), "{said}");
 }
 
+/// What is left of a pair may have nothing in common: that shows nothing about the run.
+#[test]
+fn a_pair_that_is_cut_to_nothing_in_common_is_an_error() {
+    let (folder, transcript) = recording("tools");
+    let temporary = tempfile::tempdir().unwrap();
+    let keep = |path: &Path, kind: &str| {
+        let text = fs::read_to_string(path).unwrap();
+        let kept = temporary.path().join(path.file_name().unwrap());
+        let mut lines = text.lines();
+        fs::write(&kept, lines.find(|line| line.contains(kind)).unwrap()).unwrap();
+        kept
+    };
+    // A stream does not repeat the prompt that the file begins with.
+    let stream = keep(&folder.join("stream.jsonl"), r#""subtype":"init""#);
+    let file = keep(&transcript, r#""type":"user""#);
+    let (code, said) = verify(&stream, &file, &[]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("nothing was compared"), "{said}");
+}
+
 #[test]
 fn files_of_subagents_may_be_given_beside_their_main_file() {
     for name in ["subagent_taskname@2.0.76", "interrupt_text@2.0.76"] {

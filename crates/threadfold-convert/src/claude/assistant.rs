@@ -15,8 +15,8 @@ use super::live::abandon_previews;
 use super::memory::{LineEntry, call_id, key};
 use super::repeated_history::{
     Novelty, compare_named, compare_result, compare_text, emit_reworded, end_repetition,
-    is_known_text, is_latest_message, is_new_record, remember_latest_message, repeat,
-    repeats_message, text_name,
+    is_known_text, is_latest_message, is_new_record, remember_latest_message,
+    remember_telling_of_call, repeat, repeats_message, text_name,
 };
 use super::subagents::{is_agent_tool, is_message_tool, remember_call, remember_message};
 use super::usage::{MessageUsage, emit_usage};
@@ -82,6 +82,9 @@ pub(super) fn convert_assistant(
             }
             Novelty::Repeated(known) => {
                 first.get_or_insert_with(|| known.clone());
+                if let Some(call) = piece.call() {
+                    remember_telling_of_call(emitter, call, None);
+                }
                 repeat(emitter, known);
             }
             Novelty::Reworded => {
@@ -89,6 +92,9 @@ pub(super) fn convert_assistant(
                 let mut converted = piece.reworded();
                 converted.message_id = Some(id.clone().into());
                 first.get_or_insert_with(|| converted.id.clone());
+                if let Some(call) = piece.call() {
+                    remember_telling_of_call(emitter, call, Some(&converted.id));
+                }
                 emit_reworded(emitter, converted, usual);
             }
         }
@@ -236,6 +242,11 @@ impl Piece<'_> {
                 }
             }
         }
+    }
+
+    /// Returns the id of the call, if it is one.
+    fn call(&self) -> Option<&str> {
+        named(&self.block.id).filter(|_| is_call(self.kind()))
     }
 
     /// Returns whether a text or thought was read before in this message.

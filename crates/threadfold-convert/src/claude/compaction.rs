@@ -35,7 +35,12 @@ pub(super) fn convert_boundary(emitter: &mut Emitter<'_>, line: &Line<'_>) {
 pub(super) fn convert_microcompaction(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     let metadata = line.microcompact_metadata.as_ref();
     let calls = metadata.map_or(&[][..], |it| &it.compacted_tool_ids);
-    let blocks: Vec<BlockId> = calls.iter().map(|call| ["result:", call].concat().into()).collect();
+    let names: Vec<String> =
+        calls.iter().filter_map(|call| serde_json::from_str(call.get()).ok()).collect();
+    if names.len() < calls.len() {
+        emitter.report_loss("an output that left the context has no id that is a text");
+    }
+    let blocks: Vec<BlockId> = names.iter().map(|call| ["result:", call].concat().into()).collect();
     let words = match blocks.len() {
         1 => "1 tool output left the context".to_owned(),
         count => format!("{count} tool outputs left the context"),

@@ -1,13 +1,16 @@
 //! Compares what the report of a run sums up with the answers that it sums up, and finds lines of a
 //! file for which there is no evidence.
 
+mod tasks;
+mod totals;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use serde_json::Value;
 use threadfold_core::Json;
 
-use super::facts::{COUNTS, is_cost, sum_of_costs};
+use super::facts::COUNTS;
 use crate::parity::{
     Answer, CrossCheck, Facts, RecordName, RunReport, Versions, is_within, normalize,
 };
@@ -20,6 +23,12 @@ const REASONS_OF_ERRORS: Versions = Versions::seen("2.1.50", "2.1.325").after("2
 
 /// The versions that begin a turn for the end of a task without a report of the turn before.
 const LACKS_REPORTS: Versions = Versions::seen("2.1.50", "2.1.50").before("2.1.100");
+
+/// The versions whose report of a run counts the turns of its main conversation only.
+const COUNTS_OWN_TURNS: Versions = Versions::seen("2.0.76", "2.1.325").after("1.0.128");
+
+/// The versions whose report of a command counts messages of the history as turns.
+const COUNTS_HISTORY: Versions = Versions::seen("2.1.50", "2.1.100").before("2.1.120");
 
 /// The message of a command without output.
 const NO_OUTPUT: &str = "(no content)";
@@ -34,35 +43,14 @@ pub(super) fn compare(stream: &Facts, transcript: &Facts) -> CrossCheck {
     let mut check = CrossCheck::default();
     compare_reports(&mut check, stream, transcript);
     compare_denials(&mut check, stream, transcript);
-    check_notices(&mut check, stream, transcript);
+    tasks::check_events(&mut check, stream, transcript);
+    tasks::check_notices(&mut check, stream, transcript);
     check_queue(&mut check, stream, transcript);
     check_parents(&mut check, stream, transcript);
     check_hooks(&mut check, stream, transcript);
-    compare_totals(&mut check, stream, transcript);
+    totals::compare_models(&mut check, stream, transcript);
+    totals::compare_messages(&mut check, stream, transcript);
     check
-}
-
-/// Finds totals of models that only one side has, where both have totals.
-fn compare_totals(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
-    let totals = |facts: &Facts, record: &RecordName| -> BTreeMap<String, Json> {
-        let fields = facts.records().get(record).into_iter().flatten();
-        let totals = fields.filter(|(field, _)| field.starts_with("modelUsage."));
-        totals.map(|(field, value)| (field.clone(), value.clone())).collect()
-    };
-    for record in stream.records().keys().filter(|it| it.kind == "session") {
-        let (streamed, stored) = (totals(stream, record), totals(transcript, record));
-        if streamed.is_empty() || stored.is_empty() {
-            continue;
-        }
-        let fields: BTreeSet<&String> = streamed.keys().chain(stored.keys()).collect();
-        for field in fields {
-            if streamed.contains_key(field) != stored.contains_key(field) {
-                let (found, implied) =
-                    (Json::of(&streamed.get(field)), Json::of(&stored.get(field)));
-                check.refute(record, field, found, implied);
-            }
-        }
-    }
 }
 
 /// Compares each report with the answers of its run.
@@ -84,7 +72,8 @@ fn compare_reports(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
         // A turn that the end of a task interrupts has no report, and no report counts its answers.
         let may_lack = !stream.background.is_empty() && LACKS_REPORTS.include(version);
         let turn = report.answers_before_turn;
-        if may_lack && first < turn && is_right(turn..report.answers) {
+        let is_after_another = may_lack && first < turn && is_right(turn..report.answers);
+        if is_after_another {
             first = turn;
         }
         let mut ends = (earliest.max(first)..=report.answers).rev();
@@ -93,8 +82,12 @@ fn compare_reports(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
         for (field, found, sum) in sides.wrong_counts(report, run.clone()) {
             check.refute(&report.record, &field, found, sum);
         }
-        sides.compare_outcome(check, report, answers[run].last());
-        compare_cost(check, report);
+        sides.compare_outcome(check, report, answers[run.clone()].last());
+        totals::compare_cost(check, report);
+        if end.is_none_or(|end| end == report.answers) {
+            let earlier = if is_after_another { report.lines_before_turn } else { 0 };
+            compare_turns(check, stream, (report, report.lines_to_model - earlier), &answers[run]);
+        }
         first = end.unwrap_or(report.answers);
     }
 }
@@ -248,6 +241,31 @@ fn plus(first: &Usage, second: &Usage) -> Usage {
     std::array::from_fn(|number| first[number]?.checked_add(second[number]?))
 }
 
+/// Compares the turns that a report counts with the lines to the model that its run streamed: each of
+/// them begins a turn, and so does the prompt. A command that the agent runs itself has no turn.
+fn compare_turns(
+    check: &mut CrossCheck,
+    stream: &Facts,
+    (report, lines): (&RunReport, usize),
+    run: &[Answer],
+) {
+    // The stream of 1.0 does not name its version.
+    let is_known = |version| COUNTS_OWN_TURNS.include(Some(version));
+    if !stream.version.as_deref().is_some_and(is_known) || report.has_compaction {
+        return;
+    }
+    let found = report.fields.get("num_turns").unwrap_or(&Value::Null);
+    let turns = lines + 1;
+    let is_command = run.iter().all(|it| it.is_synthetic);
+    let is_error = report.fields.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+    let counts_history = COUNTS_HISTORY.include(stream.version.as_deref()) && !is_error;
+    let is_right = *found == turns
+        || is_command && (*found == 0 || counts_history && found.as_u64().is_some());
+    if !is_right {
+        check.refute(&report.record, "num_turns", Json::of(found), Json::of(&turns));
+    }
+}
+
 fn subtype(report: &RunReport) -> &str {
     report.fields.get("subtype").and_then(Value::as_str).unwrap_or("")
 }
@@ -264,15 +282,6 @@ fn is_failure(report: &RunReport) -> bool {
 /// that would have ended its turn.
 fn is_limited(report: &RunReport) -> bool {
     subtype(report).starts_with("error_max_")
-}
-
-/// Compares the cost of a run with the sum over its models.
-fn compare_cost(check: &mut CrossCheck, report: &RunReport) {
-    let sum = sum_of_costs(report.fields.get("modelUsage"));
-    let found = report.fields.get("total_cost_usd");
-    if !is_cost(found, sum) {
-        check.refute(&report.record, "total_cost_usd", Json::of(&found), Json::of(&sum));
-    }
 }
 
 /// Compares the denials that reports list with the calls and their results.
@@ -317,31 +326,6 @@ fn is_denied(facts: &Facts, call: &str, denial: &Value) -> bool {
         && facts.get(&result, "message.content.isError") == Some(&Json::of(&true))
         && denial["tool_input"].is_object()
         && input(&stated) == input(facts)
-}
-
-/// Finds notifications of tasks that neither side knows, or that ended otherwise in the stream.
-fn check_notices(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
-    for notice in &transcript.evidence.task_notices {
-        let is_call = |facts: &Facts, id: &str| facts.has(&RecordName::new("assistant", id));
-        let is_known = |id: &String| {
-            [stream, transcript].iter().any(|it| it.evidence.tasks.contains(id) || is_call(it, id))
-        };
-        if !notice.task.iter().chain(&notice.call).any(is_known) {
-            check.reject(&notice.record, Json::of(&notice.task));
-        }
-        let ends = notice.task.as_ref().and_then(|task| stream.evidence.task_ends.get(task));
-        if let (Some(ends), Some(status)) = (ends, &notice.status)
-            && !ends.iter().any(|end| is_same_end(end, status))
-        {
-            check.refute(&notice.record, "status", Json::of(ends), Json::of(status));
-        }
-    }
-}
-
-/// Returns whether two words name one end of a task: a task that was killed is one that was stopped.
-fn is_same_end(first: &str, second: &str) -> bool {
-    let is_stop = |end: &str| matches!(end, "killed" | "stopped");
-    first == second || (is_stop(first) && is_stop(second))
 }
 
 /// Finds prompts that were delivered while the agent was at work, without an answer after them or

@@ -37,6 +37,9 @@ const REASON_ON_LINE: &str = "message.stopReasonOnLine";
 /// The tier of the provider's service.
 const SERVICE_TIER: &str = "message.usage.serviceTier";
 
+/// The type of a subagent whose call names none.
+const USUAL_AGENT: &str = "general-purpose";
+
 /// The subagent that a message ran again.
 const RESUMED: &str = "toolUseResult.resumedAgentId";
 
@@ -62,8 +65,6 @@ struct Reader {
     streamed_counts: Vec<(RecordName, Value)>,
     /// The output tokens on each line of a file's messages, and whether the message had ended.
     counted: BTreeMap<RecordName, Vec<(u64, bool)>>,
-    /// The messages of a file that are in the conversation of a subagent.
-    sidechains: BTreeSet<RecordName>,
     /// Texts of the main conversation: the result of a run is one of them.
     texts: Vec<String>,
     /// What each run reported as its result.
@@ -88,6 +89,8 @@ struct Reader {
     is_after_caveat: bool,
     /// Calls of the stream, with the field and the prompt that the start of their task repeats.
     prompts: Vec<(String, &'static str, Value)>,
+    /// Tasks whose start does not name the type of their subagent, each with its call.
+    untyped_tasks: Vec<(String, String)>,
     /// The call that started each task first.
     first_calls: BTreeMap<String, String>,
     /// Calls that ran a subagent again, with the subagent's id.
@@ -146,6 +149,12 @@ impl FactReader for Reader {
             if self.facts.has(&record) {
                 self.facts.agree(&record, field, &prompt);
             }
+        }
+        for (task, call) in std::mem::take(&mut self.untyped_tasks) {
+            let call = RecordName::new("assistant", &call);
+            let named = self.facts.get(&call, "message.content.input.subagentType");
+            let named = named.cloned().unwrap_or_else(|| Json::string(USUAL_AGENT));
+            self.facts.allow(&RecordName::new("meta", &task), "agentType", named);
         }
         for (call, agent) in std::mem::take(&mut self.resumed) {
             let record = RecordName::new("tool_result", &call);
@@ -334,8 +343,9 @@ impl Reader {
                 self.previews.abort(id);
             }
         }
-        if record.get("isSidechain") == Some(&Value::Bool(true)) {
-            self.sidechains.insert(RecordName::new("assistant", id));
+        if record.get("isSidechain") == Some(&Value::Bool(true)) || self.runs.is_subagent_file {
+            let messages = &mut self.facts.evidence.subagent_messages;
+            messages.insert(RecordName::new("assistant", id));
         }
         let is_main = is_in_main(record);
         if is_main {
@@ -541,9 +551,10 @@ impl Reader {
                 // Old versions never stream the end of a subagent's message; both sides have the
                 // same line.
                 let is_old = self.facts.version.as_deref().is_some_and(is_streamed_at_end);
-                if let (true, Some((count, _))) =
-                    (is_old && self.sidechains.contains(&name), counts.first())
-                {
+                if let (true, Some((count, _))) = (
+                    is_old && self.facts.evidence.subagent_messages.contains(&name),
+                    counts.first(),
+                ) {
                     self.facts.agree(&name, OUTPUT_TOKENS, &Value::from(*count));
                     continue;
                 }
@@ -581,6 +592,9 @@ impl Reader {
             }
             if is_rejection(block) {
                 self.facts.stopped.insert(call.to_owned());
+            }
+            if !self.is_stream {
+                copies::compare_uuid(&mut self.facts, &name, record);
             }
             if copies::is_copy(&self.facts, &name, record, block) {
                 let previous = self.previous_session.as_deref();

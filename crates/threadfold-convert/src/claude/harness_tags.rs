@@ -49,8 +49,17 @@ fn leading_tag(text: &str) -> Option<usize> {
     let close = format!("</{name}>");
     // A tag without its end is cut off, and everything after it belongs to it.
     let end = text[name_end..].find(&close).map_or(text.len(), |at| name_end + at + close.len());
-    let space = text[end..].len() - text[end..].trim_start().len();
-    Some(end + space)
+    Some(end + space_length(&text[end..]))
+}
+
+/// Returns the length of the white space that a text begins with. Editors also write `\n` for the end
+/// of a line.
+fn space_length(text: &str) -> usize {
+    let mut rest = text.trim_start();
+    while let Some(after) = rest.strip_prefix("\\n") {
+        rest = after.trim_start();
+    }
+    text.len() - rest.len()
 }
 
 /// Returns the start of the tag that a text ends with, and of the white space before it.
@@ -83,6 +92,14 @@ mod tests {
                 (Harness, "\n\n<ide_selection>1</ide_selection>\n"),
             ]
         );
+    }
+
+    #[test]
+    fn a_line_end_that_is_spelled_out_after_a_tag_is_the_harness_s() {
+        let (tag, space) = ("<ide_opened_file>a.rs</ide_opened_file>", "\\n\n");
+        let text = format!("{tag}{space}\\d is a digit");
+        let expected = format!("{tag}{space}");
+        assert_eq!(split(&text), [(Harness, expected.as_str()), (Person, "\\d is a digit")]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::memory::{LineEntry, Preview, key};
 use super::permission;
 use super::subagents::{emit_known_subagents, observe_subagent};
 use super::tasks::{convert_task_end, convert_task_start};
-use super::usage::{MessageUsage, emit_metadata, emit_usage};
+use super::usage::{MessageUsage, emit_metadata, emit_totals, emit_usage, emit_usage_of_run};
 use super::user::convert_user;
 use super::wire::{ContentBlock, Delta, Line, StreamEvent};
 
@@ -207,6 +207,12 @@ fn convert_result(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     abandon_previews(emitter, |_| true);
     if let Some(cost) = line.total_cost_usd {
         emit_metadata(emitter, "costUsd", Json::of(&cost));
+    }
+    if let Some(usage) = line.usage {
+        emit_usage_of_run(emitter, usage);
+    }
+    if let Some(totals) = line.model_usage {
+        emit_totals(emitter, totals);
     }
     let is_error = line.is_error || line.subtype.as_deref().is_some_and(|it| it != "success");
     let payload = if is_error {

@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::key_map::KeyMap;
 use super::repeated_history::RepeatedHistory;
 use super::turn_tree::Turns;
+use super::usage::StreamedUsage;
 use super::waiting::{Openings, WaitingCalls};
 use crate::hash_map::{Map, NameHasher};
 
@@ -54,6 +55,9 @@ pub(super) struct Memory {
     /// The session of the stream.
     #[serde(default)]
     pub(super) streamed_session: StreamedSession,
+    /// The tokens that the stream has stated.
+    #[serde(default)]
+    pub(super) streamed_usage: StreamedUsage,
     /// The main file has ended.
     #[serde(default)]
     pub(super) is_main_ended: bool,

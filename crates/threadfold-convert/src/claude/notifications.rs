@@ -34,6 +34,7 @@ pub(super) struct NamedTask {
     pub(super) task: Option<String>,
     pub(super) call: Option<String>,
     pub(super) status: Option<String>,
+    pub(super) output_file: Option<String>,
 }
 
 /// Returns the task that a text to the model names, if it is a notification.
@@ -43,6 +44,7 @@ pub(super) fn named_task(text: &str) -> Option<NamedTask> {
         task: tag(text, "task-id").or_else(|| tag(text, "agent-id")).map(str::to_owned),
         call: tag(text, "tool-use-id").map(str::to_owned),
         status: tag(text, "status").map(str::to_owned),
+        output_file: tag(text, "output-file").map(str::to_owned),
     })
 }
 

@@ -32,6 +32,9 @@ pub(super) struct RepeatedHistory {
     conversations: Map<ConversationId, ConversationRepetition>,
     /// The number of the latest telling.
     latest: u32,
+    /// Calls whose latest telling has other words, with the block of that telling.
+    #[serde(with = "crate::pairs", skip_serializing_if = "Map::is_empty")]
+    reworded_calls: Map<Arc<str>, Arc<str>>,
 }
 
 /// How far a conversation repeats its history.
@@ -287,6 +290,29 @@ fn rejoin(
     emitter.emit(Payload::ContextChanged(change));
 }
 
+/// Remembers the block of a call's latest telling; nothing if it repeats the first one.
+pub(super) fn remember_telling_of_call(
+    emitter: &mut Emitter<'_>,
+    call: &str,
+    reworded: Option<&BlockId>,
+) {
+    let calls = &mut emitter.memory.retellings.reworded_calls;
+    match reworded {
+        Some(block) => {
+            calls.insert(call.into(), block.as_str().into());
+        }
+        None => {
+            calls.remove(call);
+        }
+    }
+}
+
+/// Returns the block of a call, if its latest telling has other words: the result that follows is that
+/// call's.
+pub(super) fn reworded_call(emitter: &Emitter<'_>, call: &str) -> Option<Arc<str>> {
+    emitter.memory.retellings.reworded_calls.get(call).cloned()
+}
+
 /// Emits a block that was read before in other words: it stands beside the `first`.
 pub(super) fn emit_reworded(emitter: &mut Emitter<'_>, block: Block, first: BlockId) {
     let what = format!("`{first}` was read before in other words: both are kept");
@@ -296,6 +322,12 @@ pub(super) fn emit_reworded(emitter: &mut Emitter<'_>, block: Block, first: Bloc
     let conversation = emitter.conversation.clone();
     let retelling = emitter.memory.retellings.conversations.entry(conversation).or_default();
     retelling.last = Some(block.id.clone());
+    // What comes next follows both.
+    if let Some(last) = emitter.memory.files.last.get_mut(&emitter.conversation)
+        && *last == first
+    {
+        *last = block.id.clone();
+    }
     emitter.emit_block_beside(block, first);
 }
 

@@ -14,6 +14,7 @@ use threadfold_core::{
 use super::emitter::Emitter;
 use super::memory::{AgentCall, call_id, key};
 use super::notifications::emit_pending_end;
+use super::usage::emit_usage_of_subagent;
 use super::wire::{AgentInput, AgentMeta, AgentResult, Content, ContentBlock, Line, MessageInput};
 
 /// Returns whether calls of this tool start subagents.
@@ -259,6 +260,10 @@ pub(super) fn convert_agent_result(
     // The result of a background call only confirms the launch; the outcome comes later.
     if is_launched {
         return true;
+    }
+    if emitter.is_stream {
+        let usage = structured.as_ref().and_then(|result| result.usage);
+        emit_usage_of_subagent(emitter, [Some(call), agent], usage);
     }
     let output = match &structured {
         Some(AgentResult { content: Some(content), harness_note_count, .. }) => {

@@ -16,7 +16,7 @@ use super::repeated_history::{
 use super::subagents::{conversation_of, emit_known_subagents, opening};
 use super::tasks::convert_queued_start;
 use super::turns::{begin_turn, deactivate_left_turn, remember_line, remember_parent, turn_of};
-use super::usage::emit_metadata;
+use super::usage::{emit_metadata, emit_totals};
 use super::user::{convert_user, is_by_harness, prompt_blocks};
 use super::wire::{Attachment, Content, Line};
 
@@ -71,6 +71,9 @@ pub(super) fn convert(
         "cost-state" => {
             if let Some(cost) = line.file_cost_usd {
                 emit_metadata(emitter, "costUsd", Json::of(&cost));
+            }
+            if let Some(totals) = line.model_usage {
+                emit_totals(emitter, totals);
             }
         }
         "progress" => remember_parent(emitter, line),

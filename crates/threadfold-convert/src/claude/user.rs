@@ -12,7 +12,9 @@ use super::files::emit_changed;
 use super::harness_tags::{self, Author};
 use super::memory::{call_id, key};
 use super::permission::resolve_by_result;
-use super::repeated_history::{Novelty, compare_result, emit_reworded, is_new_record, repeat};
+use super::repeated_history::{
+    Novelty, compare_result, emit_reworded, is_new_record, repeat, reworded_call,
+};
 use super::subagents::convert_agent_result;
 use super::wire::{Content, ContentBlock, ImageSource, Line, SharedText, named};
 
@@ -68,17 +70,22 @@ fn convert_result(
     if emitter.is_stream {
         resolve_by_result(emitter, &call, block.is_error.unwrap_or(false));
     } else if is_new_record(emitter, line) {
+        let reworded = reworded_call(emitter, &call);
         match compare_result(emitter, &call, block) {
             Novelty::New => {}
-            Novelty::Repeated(known) => {
+            Novelty::Repeated(known) if reworded.is_none() => {
                 repeat(emitter, known.clone());
                 return known;
             }
-            Novelty::Reworded => {
-                let mut result = tool_result(line, &call, block);
-                let first = result.id.clone();
-                let record = named(&line.uuid).map_or_else(|| emitter.line_name(), str::to_owned);
-                result.id = format!("{}:{record}", result.id).into();
+            Novelty::Repeated(_) | Novelty::Reworded => {
+                let told_as = reworded.as_deref().unwrap_or(&call);
+                let mut result = tool_result(line, told_as, block);
+                let first = BlockId::from(["result:", &*call].concat());
+                if result.id == first {
+                    let record =
+                        named(&line.uuid).map_or_else(|| emitter.line_name(), str::to_owned);
+                    result.id = format!("{first}:{record}").into();
+                }
                 let id = result.id.clone();
                 emit_reworded(emitter, result, first);
                 return id;

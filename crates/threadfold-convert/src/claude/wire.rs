@@ -143,6 +143,8 @@ pub(super) struct Line<'a> {
     pub(super) total_cost_usd: Option<f64>,
     #[serde(rename = "totalCostUSD")]
     pub(super) file_cost_usd: Option<f64>,
+    #[serde(borrow, rename = "modelUsage")]
+    pub(super) model_usage: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) result: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -224,7 +226,7 @@ pub(super) struct CompactMetadata<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct MicrocompactMetadata<'a> {
     #[serde(borrow, default, alias = "compactedToolIds")]
-    pub(super) compacted_tool_ids: Vec<Str<'a>>,
+    pub(super) compacted_tool_ids: Vec<&'a RawValue>,
 }
 
 /// The lines that a compaction preserved; they begin with `head_uuid`.
@@ -313,6 +315,9 @@ pub(super) struct AgentResult<'a> {
     pub(super) total_duration_ms: Option<u64>,
     #[serde(borrow, rename = "resumedAgentId")]
     pub(super) resumed_agent_id: Option<Str<'a>>,
+    /// The tokens of the subagent's last message.
+    #[serde(borrow)]
+    pub(super) usage: Option<&'a RawValue>,
 }
 
 /// The structured result of a tool that changes files.

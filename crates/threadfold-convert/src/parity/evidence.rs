@@ -31,6 +31,8 @@ pub struct Evidence {
     pub delivered: BTreeSet<String>,
     /// The subagents of which there is a file with lines.
     pub subagent_files: BTreeSet<String>,
+    /// The messages of a file that are in the conversation of a subagent.
+    pub(crate) subagent_messages: BTreeSet<RecordName>,
     /// What was put into the agent's queue.
     pub(crate) enqueued: usize,
     /// What was put into the agent's queue without its words.
@@ -52,6 +54,10 @@ pub struct Evidence {
     pub(crate) tasks: BTreeSet<String>,
     /// The statuses with which each task ended.
     pub(crate) task_ends: BTreeMap<String, BTreeSet<String>>,
+    /// The calls that started each task, as its starts in a stream name them.
+    pub(crate) task_starts: BTreeMap<String, BTreeSet<Option<String>>>,
+    /// The progress and the ends of tasks in a stream.
+    pub(crate) task_events: Vec<TaskEvent>,
     /// Notifications to the model that a task ended.
     pub(crate) task_notices: Vec<TaskNotice>,
     /// Prompts that were delivered while the agent was at work.
@@ -102,6 +108,12 @@ pub(crate) struct RunReport {
     pub(crate) answers_before_turn: usize,
     /// The line before it is the mark of an interruption.
     pub(crate) is_interrupted: bool,
+    /// How many lines to the model its run streamed.
+    pub(crate) lines_to_model: usize,
+    /// How many of them precede its turn.
+    pub(crate) lines_before_turn: usize,
+    /// Its run compacted the conversation.
+    pub(crate) has_compaction: bool,
 }
 
 /// A prompt that was delivered while the agent was at work.
@@ -120,6 +132,25 @@ pub(crate) struct TaskNotice {
     pub(crate) task: Option<String>,
     pub(crate) call: Option<String>,
     pub(crate) status: Option<String>,
+    /// Where the task's output is.
+    pub(crate) output_file: Option<String>,
+}
+
+/// A record of a stream about a task: its progress or its end.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskEvent {
+    pub(crate) record: RecordName,
+    pub(crate) task: String,
+    /// The call that started it.
+    pub(crate) call: Option<String>,
+    /// Records of this kind name the call.
+    pub(crate) names_call: bool,
+    /// How many tools it called before its end.
+    pub(crate) tool_uses: Option<u64>,
+    /// How it ended.
+    pub(crate) status: Option<String>,
+    /// Where the task's output is.
+    pub(crate) output_file: Option<String>,
 }
 
 /// A hook that a file reports.

@@ -88,6 +88,28 @@ fn a_microcompaction_takes_only_the_listed_outputs_out_of_the_context() {
 }
 
 #[test]
+fn an_id_of_another_type_does_not_hide_the_other_outputs_that_left_the_context() {
+    let boundary = line(
+        "system",
+        "b1",
+        Some("r1"),
+        json!({"subtype": "microcompact_boundary",
+            "microcompactMetadata": {"compactedToolIds": [1, null, "c1"]}}),
+    );
+    let lines = [
+        prompt("u1", None, "first prompt"),
+        answer("a1", "u1", "m1", json!([call("c1", "Read")])),
+        result("r1", "a1", "c1", json!("long")),
+        boundary,
+    ];
+    let shown = shown(&lines);
+    assert!(shown.contains("result:c1 tool_result inactive"), "{shown}");
+    let reports = reports(&lines);
+    assert_eq!(reports.len(), 1);
+    assert!(reports[0].contains("no id that is a text"), "{reports:?}");
+}
+
+#[test]
 fn bookkeeping_is_not_unknown_and_a_relocation_changes_the_folder() {
     let lines = [
         prompt("u1", None, "hi"),
@@ -217,10 +239,43 @@ fn history_that_is_read_twice_in_other_words_keeps_both() {
     t1 tool_use "Read"
     t1:b2 tool_use "Read"
     result:t1 tool_result "hello"
-    result:t1:v2 tool_result "hello again"
+    result:t1:b2 tool_result "hello again"
     m2:0 assistant_text "Done."
     "#);
     assert_eq!(reports(&twice).len(), 3, "{:?}", reports(&twice));
+}
+
+#[test]
+fn what_follows_other_words_follows_both_and_each_call_has_the_result_of_its_telling() {
+    let mut twice = told(FIRST, "I read it.");
+    let mut again = told(AGAIN, "I read it.");
+    again[2]["message"]["content"][0]["input"] = json!({"path": "other"});
+    again[4]["message"]["content"][0]["text"] = json!("Done again.");
+    twice.extend(again);
+    twice.push(prompt("w1", Some("b3"), "and now?"));
+    twice.push(answer("c1", "w1", "m3", json!([text("More.")])));
+    assert_snapshot!(shown(&twice), @r#"
+    u1 user_message "do it"
+    m1:0 assistant_text "I read it."
+    t1 tool_use "Read"
+    t1:b2 tool_use "Read"
+    result:t1 tool_result "hello"
+    result:t1:b2 tool_result "hello"
+    m2:0 assistant_text "Done."
+    m2:b3:0 assistant_text "Done again."
+    w1 user_message "and now?"
+    m3:0 assistant_text "More."
+    "#);
+    let state = folded(&twice);
+    for call in ["t1", "t1:b2"] {
+        let result = state.blocks().iter().find_map(|block| match &block.body {
+            BlockBody::ToolResult(result) if result.tool_use_id.as_str() == call => {
+                Some(block.id.as_str().to_owned())
+            }
+            _ => None,
+        });
+        assert_eq!(result, Some(format!("result:{call}")));
+    }
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! Subagents of Claude Code: where they stand, and how they end.
 
-use std::collections::BTreeMap;
-
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use threadfold_convert::claude;
-use threadfold_core::{BlockStatus, ConversationState, TokenUsage};
-use threadfold_fold::{Record, SessionFile, file_records, parse_transcript, stream_records};
+use threadfold_core::{BlockStatus, ConversationState};
+use threadfold_fold::{Record, SessionFile, parse_transcript, stream_records};
 use threadfold_testkit::story::show;
 
 use crate::recorded::{empty_fold, push_all, run, runs};
@@ -305,83 +303,4 @@ fn the_output_of_a_slash_command_is_one_block_on_both_sides() {
     assert_eq!(streamed.len(), 2);
     assert_eq!(streamed[0].1, "Set model to `Sonnet 5.5` for this session only");
     assert_eq!(streamed, outputs(&recorded.transcript_state()));
-}
-
-/// Returns the tokens of each message in raw lines: the last count of each.
-fn count(lines: &[u8]) -> BTreeMap<String, TokenUsage> {
-    let mut counts: BTreeMap<String, TokenUsage> = BTreeMap::new();
-    let mut streaming = String::new();
-    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
-        let event = &line["event"];
-        let (id, usage, is_end) = match (line["type"].as_str(), event["type"].as_str()) {
-            (Some("stream_event"), Some("message_start")) => {
-                streaming = event["message"]["id"].as_str().unwrap_or_default().to_owned();
-                continue;
-            }
-            (Some("stream_event"), Some("message_delta")) => {
-                (streaming.clone(), &event["usage"], true)
-            }
-            (Some("assistant"), _) if line["message"]["model"] != "<synthetic>" => {
-                let id = line["message"]["id"].as_str().unwrap_or_default().to_owned();
-                (id, &line["message"]["usage"], false)
-            }
-            _ => continue,
-        };
-        let known = counts.entry(id).or_default();
-        let number = |name: &str, known: u64| match usage[name].as_u64() {
-            // The lines of a message that is still streaming count one token.
-            Some(number) if !is_end && name == "output_tokens" => number.max(known),
-            Some(number) => number,
-            None => known,
-        };
-        *known = TokenUsage {
-            input: number("input_tokens", known.input),
-            output: number("output_tokens", known.output),
-            cache_read: number("cache_read_input_tokens", known.cache_read),
-            cache_creation: number("cache_creation_input_tokens", known.cache_creation),
-        };
-    }
-    counts
-}
-
-fn total(counts: &BTreeMap<String, TokenUsage>) -> [u64; 4] {
-    let sum = |of: fn(&TokenUsage) -> u64| counts.values().map(of).sum();
-    [sum(|it| it.input), sum(|it| it.output), sum(|it| it.cache_read), sum(|it| it.cache_creation)]
-}
-
-fn shown_total(usage: TokenUsage) -> [u64; 4] {
-    [usage.input, usage.output, usage.cache_read, usage.cache_creation]
-}
-
-#[test]
-fn the_tokens_of_every_recorded_stream_are_those_of_its_finished_messages() {
-    for run in runs() {
-        let mut fold = empty_fold();
-        push_all(&mut fold, run.stream_records());
-        let expected = total(&count(&run.stream));
-        assert_eq!(shown_total(fold.metadata().usage()), expected, "{}", run.name);
-    }
-}
-
-#[test]
-fn the_tokens_of_a_stream_with_partial_messages_are_those_of_the_file_and_of_the_result() {
-    for name in ["text", "text@2.1.197", "tools", "parallel", "thinking", "multi", "slash2"] {
-        let run = run(name);
-        let mut stream = empty_fold();
-        push_all(&mut stream, run.stream_records());
-        let mut files = empty_fold();
-        push_all(&mut files, file_records(claude::AGENT, 1, &run.session_files()));
-        let usage = stream.metadata().usage();
-        assert_eq!(usage, files.metadata().usage(), "{name}");
-        assert!(usage.output > 1, "{name}");
-        assert_eq!(stream.metadata().stop_reason(), files.metadata().stop_reason(), "{name}");
-        let results = run.stream.split(|byte| *byte == b'\n');
-        let results = results.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-        let output: u64 = results
-            .filter(|line| line["type"] == "result")
-            .filter_map(|line| line["usage"]["output_tokens"].as_u64())
-            .sum();
-        assert_eq!(usage.output, output, "{name}");
-    }
 }

@@ -3,6 +3,7 @@
 
 mod claude_history;
 mod claude_subagents;
+mod claude_usage;
 mod crashes;
 mod cutter;
 mod glance;

@@ -28,6 +28,7 @@ mod parity_opencode;
 #[cfg(unix)]
 mod parity_opencode_newer;
 mod parity_order;
+mod parity_totals;
 mod real;
 #[cfg(unix)]
 mod recording;

@@ -8,26 +8,26 @@ use threadfold_convert::claude;
 use threadfold_fold::parity::{Comparison, RunGap, Verdict};
 use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs};
 
-fn pairs() -> Vec<RecordedPair> {
+pub(crate) fn pairs() -> Vec<RecordedPair> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     read_pairs(&root.join("../threadfold-convert/tests/data").join(claude::AGENT.name())).unwrap()
 }
 
-fn pair(name: &str) -> RecordedPair {
+pub(crate) fn pair(name: &str) -> RecordedPair {
     pairs().into_iter().find(|pair| pair.name == name).unwrap()
 }
 
-fn lines(bytes: &[u8]) -> Vec<Value> {
+pub(crate) fn lines(bytes: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(bytes);
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-fn bytes(lines: &[Value]) -> Vec<u8> {
+pub(crate) fn bytes(lines: &[Value]) -> Vec<u8> {
     lines.iter().map(|line| format!("{line}\n")).collect::<String>().into_bytes()
 }
 
 /// Changes the lines of a stream.
-fn with_stream(pair: &RecordedPair, change: impl Fn(&mut Vec<Value>)) -> RecordedPair {
+pub(crate) fn with_stream(pair: &RecordedPair, change: impl Fn(&mut Vec<Value>)) -> RecordedPair {
     let mut stream = lines(&pair.stream);
     change(&mut stream);
     RecordedPair { stream: bytes(&stream), ..pair.clone() }
@@ -60,7 +60,7 @@ fn has_ended(pair: &RecordedPair) -> bool {
 }
 
 /// Checks that a changed pair is different, and that it says in what.
-fn assert_different(pair: &RecordedPair, what: &str) -> Comparison {
+pub(crate) fn assert_different(pair: &RecordedPair, what: &str) -> Comparison {
     let comparison = pair.compare();
     assert_eq!(comparison.verdict(), Verdict::Different, "{} {what}", pair.name);
     assert!(!comparison.differences.is_empty(), "{} {what}", pair.name);
@@ -470,10 +470,22 @@ fn a_message_that_was_lost_before_its_first_whole_block_has_a_stop_without_a_rea
 #[test]
 fn an_account_before_the_last_answers_counts_less_only_at_a_signal() {
     // The report counts what the account, which precedes the last answers, does not.
+    let counts = json!({
+        "inputTokens": 20,
+        "outputTokens": 10,
+        "cacheReadInputTokens": 0,
+        "cacheCreationInputTokens": 0,
+        "webSearchRequests": 0,
+    });
+    let totals = |cost: &Value| {
+        let mut totals = counts.clone();
+        totals["costUSD"] = cost.clone();
+        json!({"claude-sonnet-4-5": totals})
+    };
     let counted = with_stream(&pair("sigint_text"), |stream| {
         let report = stream.iter_mut().rfind(|line| line["type"] == "result").unwrap();
         report["total_cost_usd"] = json!(0.25);
-        report["modelUsage"] = json!({"claude-sonnet-4-5": {"outputTokens": 10, "costUSD": 0.25}});
+        report["modelUsage"] = totals(&json!(0.25));
     });
     let early = |pair: &RecordedPair, cost: Value| {
         with_file(pair, |file| {
@@ -481,7 +493,7 @@ fn an_account_before_the_last_answers_counts_less_only_at_a_signal() {
             let mut account = file.remove(file.iter().rposition(is_account).unwrap());
             account["modelUsage"] = match cost.as_f64() {
                 Some(0.0) => json!({}),
-                _ => json!({"claude-sonnet-4-5": {"outputTokens": 10, "costUSD": cost}}),
+                _ => totals(&cost),
             };
             account["totalCostUSD"] = cost.clone();
             let is_answer = |line: &Value| line["type"] == "assistant";

@@ -11,6 +11,10 @@ use crate::parity::{Facts, RecordName};
 /// The structured form of a result, which a compaction may empty.
 const OUTCOME: &str = "toolUseResult";
 
+/// The id of a line, and that of the line before it.
+const UUID: &str = "uuid";
+const PARENT: &str = "parentUuid";
+
 /// The session of a line of a file.
 const SESSION: &str = "sessionId";
 
@@ -24,7 +28,19 @@ pub(super) fn is_copy(
     let is_same = |field: &str, value: Option<&Value>| {
         value.is_some_and(|value| facts.get(name, field) == Some(&Json::of(value)))
     };
-    is_same("uuid", record.get("uuid")) && is_same("message.content.content", block.get("content"))
+    is_same(UUID, record.get(UUID)) && is_same("message.content.content", block.get("content"))
+}
+
+/// Compares the `uuid` of a result with that of the line which it repeats. A line of history that is
+/// told again may have another one; then it also follows another line.
+pub(super) fn compare_uuid(facts: &mut Facts, name: &RecordName, record: &Map<String, Value>) {
+    let value = |field: &str| record.get(field).map(Json::of);
+    let is_at_same_place =
+        facts.get(name, PARENT).is_some_and(|it| Some(it) == value(PARENT).as_ref());
+    let (known, own) = (facts.get(name, UUID).cloned(), value(UUID));
+    if is_at_same_place && !facts.renamed.contains(name) && known != own {
+        facts.contradict(name, UUID, Json::of(&known), Json::of(&own));
+    }
 }
 
 /// Returns whether the file of another session repeats a line that was read before.
@@ -36,11 +52,11 @@ pub(super) fn is_of_next_session(
     record: &Map<String, Value>,
     previous: Option<&str>,
 ) -> bool {
-    let (Some(uuid), Some(session)) = (record.get("uuid"), record.get(SESSION)) else {
+    let (Some(uuid), Some(session)) = (record.get(UUID), record.get(SESSION)) else {
         return false;
     };
     facts.get(name, SESSION).is_some_and(|known| *known != Json::of(session))
-        && facts.get(name, "uuid") == Some(&Json::of(uuid))
+        && facts.get(name, UUID) == Some(&Json::of(uuid))
         && session.as_str() == previous
 }
 

@@ -197,6 +197,10 @@ pub(super) fn state_end(facts: &mut Facts, message: &str, end: &Map<String, Valu
     for (field, value) in delta.into_iter().flatten().filter(|(_, value)| !value.is_null()) {
         facts.agree(&name, &format!("message.{}", normalize(field)), value);
     }
+    // An end without details has none in the file either.
+    if delta.is_some_and(|delta| delta.get("stop_details").is_none_or(Value::is_null)) {
+        facts.allow(&name, "message.stopDetails", Json::of(&Value::Null));
+    }
     let usage = end.get("usage").and_then(Value::as_object);
     for (field, value) in usage.into_iter().flatten() {
         let field = format!("message.usage.{}", normalize(field));

@@ -8,7 +8,7 @@ use threadfold_core::Json;
 use super::{Reader, is_in_main, text};
 use crate::claude::notifications::named_task;
 use crate::parity::{
-    Answer, QueuedPrompt, RecordName, RunReport, StoredHook, TaskNotice, normalize,
+    Answer, QueuedPrompt, RecordName, RunReport, StoredHook, TaskEvent, TaskNotice, normalize,
 };
 
 /// The counts of a message that the report of a run sums up.
@@ -56,6 +56,12 @@ pub(super) struct Progress {
     open_hooks: usize,
     /// How many answers precede the turn.
     answers_before_turn: usize,
+    /// How many lines to the model were streamed since the last report.
+    lines_to_model: usize,
+    /// How many of them precede the turn.
+    lines_before_turn: usize,
+    /// The conversation was compacted since the last report.
+    has_compaction: bool,
     /// A command or workflow ran in the background.
     has_tasks: bool,
     /// The line before each attachment of a file.
@@ -159,6 +165,8 @@ impl Reader {
             self.runs.parents.push((RecordName::new(kind, uuid), parent.to_owned()));
         }
         if kind == "user" && is_in_main(record) {
+            let is_replay = record.get("isReplay") == Some(&Value::Bool(true));
+            self.runs.lines_to_model += usize::from(!is_replay);
             self.runs.is_turn_over = false;
             self.runs.is_in_call = true;
         }
@@ -180,6 +188,7 @@ impl Reader {
     pub(super) fn begin_turn(&mut self) {
         self.runs.begun += 1;
         self.runs.answers_before_turn = self.facts.evidence.answers.len();
+        self.runs.lines_before_turn = self.runs.lines_to_model;
         self.runs.is_turn_over = false;
         self.facts.has_ended = false;
     }
@@ -191,8 +200,16 @@ impl Reader {
         let name = RecordName::new("result", text(record, "uuid").unwrap_or(""));
         let fields = record.clone();
         let answers_before_turn = self.runs.answers_before_turn;
-        let report =
-            RunReport { record: name, fields, answers, answers_before_turn, is_interrupted };
+        let report = RunReport {
+            record: name,
+            fields,
+            answers,
+            answers_before_turn,
+            is_interrupted,
+            lines_to_model: std::mem::take(&mut self.runs.lines_to_model),
+            lines_before_turn: std::mem::take(&mut self.runs.lines_before_turn),
+            has_compaction: std::mem::take(&mut self.runs.has_compaction),
+        };
         self.facts.evidence.reports.push(report);
     }
 
@@ -231,12 +248,32 @@ impl Reader {
         let is_agent = text(record, "task_type").is_none_or(|kind| kind == "local_agent");
         let is_apart = record.get("is_backgrounded") == Some(&Value::Bool(true));
         self.runs.has_tasks |= subtype == "task_started" && (!is_agent || is_apart);
-        if let ("task_notification", Some(task), Some(status)) =
-            (subtype, text(record, "task_id"), text(record, "status"))
-        {
-            let ends = self.facts.evidence.task_ends.entry(task.to_owned()).or_default();
-            ends.insert(status.to_owned());
+        let evidence = &mut self.facts.evidence;
+        let task = text(record, "task_id").unwrap_or("").to_owned();
+        let owned = |field| text(record, field).map(str::to_owned);
+        let call = owned("tool_use_id");
+        if subtype == "task_started" {
+            evidence.task_starts.entry(task).or_default().insert(call);
+            return;
         }
+        let is_notice = subtype == "task_notification";
+        let patched = || record.get("patch")?["status"].as_str().map(str::to_owned);
+        let status = if is_notice { owned("status") } else { patched() };
+        if let Some(status) = status.as_ref().filter(|_| is_notice) {
+            evidence.task_ends.entry(task.clone()).or_default().insert(status.clone());
+        }
+        evidence.task_events.push(TaskEvent {
+            record: RecordName::new(subtype, text(record, "uuid").unwrap_or("")),
+            task,
+            call,
+            names_call: subtype != "task_updated",
+            tool_uses: record
+                .get("usage")
+                .and_then(|it| it["tool_uses"].as_u64())
+                .filter(|_| is_notice),
+            status,
+            output_file: owned("output_file"),
+        });
     }
 
     /// Reads the tasks that the structured result of a call names.
@@ -256,6 +293,7 @@ impl Reader {
             task: named.task,
             call: named.call,
             status: named.status,
+            output_file: named.output_file,
         });
         true
     }
@@ -355,6 +393,11 @@ impl Reader {
     /// Reads that a call was denied.
     pub(super) fn read_denial(&mut self, call: Option<&str>) {
         self.facts.evidence.denied.extend(call.map(str::to_owned));
+    }
+
+    /// Reads that the conversation was compacted.
+    pub(super) fn read_compaction(&mut self) {
+        self.runs.has_compaction = true;
     }
 
     /// Reads what the agent does at the moment.

@@ -85,6 +85,7 @@ pub(super) fn read(reader: &mut Reader, kind: &str, record: &Map<String, Value>,
             read_stored_hook(reader, record);
         }
         ("system", "compact_boundary") => {
+            reader.read_compaction();
             if let Some(uuid) = text(record, "uuid") {
                 let name = RecordName::new("system/compact_boundary", uuid);
                 for (field, value) in record.iter().filter(|(field, _)| *field != "type") {
@@ -205,6 +206,9 @@ fn read_task_start(reader: &mut Reader, record: &Map<String, Value>) {
         if let Some(value) = record.get(from) {
             reader.facts.agree(&name, to, value);
         }
+    }
+    if let (Some(call), None) = (call, record.get("subagent_type")) {
+        reader.untyped_tasks.push((task.to_owned(), call.to_owned()));
     }
     if let (Some(Value::Bool(true)), Some(call)) =
         (record.get("is_backgrounded"), text(record, "tool_use_id"))
