@@ -9,6 +9,7 @@ mod live;
 mod mentions;
 mod model_order;
 mod outputs;
+mod places;
 mod printed;
 mod stored;
 mod unlisted;

@@ -8,6 +8,7 @@ use threadfold_core::Json;
 
 use super::live::{check_outcome, state_end, state_start};
 use super::model_order::ModelOrder;
+use super::places::ItemPlaces;
 use super::{canonical, contents, events, kinds, minor, text};
 use crate::parity::{Facts, RecordName};
 
@@ -41,6 +42,7 @@ pub(super) struct StoredFacts {
     user_texts: BTreeSet<String>,
     has_review_item: bool,
     order: ModelOrder,
+    places: ItemPlaces,
     /// The turn that has not ended.
     open_turn: Option<String>,
     /// The texts of items of a newer version.
@@ -106,6 +108,7 @@ impl StoredFacts {
         if !kinds::is_stored(kind, detail) {
             contradict(facts, ("record", ""), "type", (&record["type"], &payload["type"]));
         }
+        self.places.read(facts, record);
         if is_main {
             match detail {
                 "task_started" => self.last_turn = Some(false),
@@ -195,6 +198,7 @@ impl StoredFacts {
             }
             "web_search_call" => {
                 contents::state_search(facts, &payload["action"]);
+                self.order.respond("search", &payload["action"].to_string());
                 self.compare_search(facts, id, &payload["action"]);
             }
             _ => {}
