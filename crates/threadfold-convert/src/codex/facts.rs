@@ -3,6 +3,7 @@
 mod canonical;
 mod collaboration;
 mod contents;
+mod copies;
 mod events;
 mod kinds;
 mod live;
@@ -542,7 +543,7 @@ impl Reader {
 
     fn read_stored(&mut self, subagent: Option<&str>, record: &Value) {
         let payload = &record["payload"];
-        self.stored.read(&mut self.facts, record, subagent.is_none());
+        self.stored.read(&mut self.facts, record, subagent);
         self.mentions.read(payload);
         let event = text(payload, "type").unwrap_or("");
         self.has_review |= event == "entered_review_mode";

@@ -97,6 +97,34 @@ fn records_of_a_rollout_that_leave_their_turn_call_or_review_are_different() {
 }
 
 #[test]
+fn what_a_subagent_copies_of_its_caller_is_compared_with_it() {
+    let pair = pair("app_v2fork");
+    for (kind_of_copy, field) in
+        [("function_call", "call_id"), ("message", "id"), ("message", "phase")]
+    {
+        // One of both, in the file of the caller and in that of the subagent.
+        for which in 0..2 {
+            let mut seen = 0;
+            let changed = with_lines(&pair, |lines| {
+                let is_copied = |it: &&mut Value| {
+                    let text = it.to_string();
+                    let is_one = text.contains("spawn_agent") || text.contains("Some context.");
+                    kind(it) == kind_of_copy && it["type"] == "response_item" && is_one
+                };
+                if let Some(line) = lines.iter_mut().find(is_copied) {
+                    if seen == which {
+                        line["payload"][field] = "another".into();
+                    }
+                    seen += 1;
+                }
+            });
+            assert_eq!(seen, 2);
+            assert!(is_different(&changed), "{kind_of_copy} {field} of file {which}");
+        }
+    }
+}
+
+#[test]
 fn an_item_of_a_call_has_the_id_of_the_call() {
     for (name, item) in [("exec_mcp", "McpToolCall"), ("exec_parallel", "CommandExecution")] {
         let changed = with_lines(&pair(name), |lines| {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use threadfold_core::Json;
 
+use super::copies::CopiedHistory;
 use super::live::{check_outcome, state_end, state_start};
 use super::model_order::ModelOrder;
 use super::places::ItemPlaces;
@@ -43,6 +44,7 @@ pub(super) struct StoredFacts {
     has_review_item: bool,
     order: ModelOrder,
     places: ItemPlaces,
+    copies: CopiedHistory,
     /// The turn that has not ended.
     open_turn: Option<String>,
     /// The texts of items of a newer version.
@@ -100,8 +102,8 @@ fn texts(parts: &Value) -> Vec<String> {
 }
 
 impl StoredFacts {
-    /// Reads a line.
-    pub(super) fn read(&mut self, facts: &mut Facts, record: &Value, is_main: bool) {
+    /// Reads a line of a main file, or of the file of a subagent.
+    pub(super) fn read(&mut self, facts: &mut Facts, record: &Value, subagent: Option<&str>) {
         let payload = &record["payload"];
         let (kind, detail) =
             (text(record, "type").unwrap_or(""), text(payload, "type").unwrap_or(""));
@@ -109,7 +111,8 @@ impl StoredFacts {
             contradict(facts, ("record", ""), "type", (&record["type"], &payload["type"]));
         }
         self.places.read(facts, record);
-        if is_main {
+        self.copies.read(record, subagent);
+        if subagent.is_none() {
             match detail {
                 "task_started" => self.last_turn = Some(false),
                 // The first version stores no other record of a turn.
@@ -500,6 +503,7 @@ impl StoredFacts {
             }
         }
         self.order.check(facts);
+        std::mem::take(&mut self.copies).finish(facts);
         for call in self.stray_outputs.difference(&self.calls) {
             contradict(facts, ("call", call), "call", (&Value::Null, &call.as_str().into()));
         }
