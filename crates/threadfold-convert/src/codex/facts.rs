@@ -10,6 +10,7 @@ mod live;
 mod mentions;
 mod model_order;
 mod outputs;
+mod phases;
 mod places;
 mod printed;
 mod stored;

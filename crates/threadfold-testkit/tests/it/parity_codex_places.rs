@@ -125,6 +125,34 @@ fn what_a_subagent_copies_of_its_caller_is_compared_with_it() {
 }
 
 #[test]
+fn the_phase_of_a_text_is_the_same_in_all_its_records() {
+    for (name, other) in [
+        // Beside an event, and beside an item of the agent.
+        ("app_twotexts@0.128.0", "agent_message"),
+        ("exec_cm_shell", "AgentMessage"),
+    ] {
+        let pair = pair(name);
+        for wanted in ["message", other] {
+            let mut times = 0;
+            let changed = with_lines(&pair, |lines| {
+                for line in lines.iter_mut().filter(|it| kind(it) == wanted) {
+                    let payload = &mut line["payload"];
+                    let inner =
+                        if payload["item"].is_object() { &mut payload["item"] } else { payload };
+                    let phase = inner.as_object_mut().and_then(|it| it.remove("phase"));
+                    times += usize::from(phase.is_some());
+                    // An event of these versions has a phase, also if it is none.
+                    if wanted == "agent_message" {
+                        inner["phase"] = Value::Null;
+                    }
+                }
+            });
+            assert!(times > 0 && is_different(&changed), "{name}: {wanted}");
+        }
+    }
+}
+
+#[test]
 fn an_item_of_a_call_has_the_id_of_the_call() {
     for (name, item) in [("exec_mcp", "McpToolCall"), ("exec_parallel", "CommandExecution")] {
         let changed = with_lines(&pair(name), |lines| {

@@ -9,6 +9,7 @@ use threadfold_core::Json;
 use super::copies::CopiedHistory;
 use super::live::{check_outcome, state_end, state_start};
 use super::model_order::ModelOrder;
+use super::phases::Phases;
 use super::places::ItemPlaces;
 use super::{canonical, contents, events, kinds, minor, text};
 use crate::parity::{Facts, RecordName};
@@ -45,6 +46,7 @@ pub(super) struct StoredFacts {
     order: ModelOrder,
     places: ItemPlaces,
     copies: CopiedHistory,
+    phases: Phases,
     /// The turn that has not ended.
     open_turn: Option<String>,
     /// The texts of items of a newer version.
@@ -168,6 +170,7 @@ impl StoredFacts {
                         self.order.respond("said", &words);
                         self.last_said = Some(words.clone());
                         contents::state_phase(facts, &words, payload);
+                        self.phases.read_response(&words, payload);
                         self.said.entry(words).or_default()[RESPONSE] += 1;
                         state_id(facts, id);
                         if let Some(id) = id {
@@ -247,6 +250,7 @@ impl StoredFacts {
                     return;
                 }
                 self.order.report("said", &words);
+                self.phases.read_event(&words, payload);
                 self.last_said = Some(words.clone());
                 self.said.entry(words).or_default()[EVENT] += 1;
             }
@@ -321,6 +325,7 @@ impl StoredFacts {
                         self.order.report("said", &words);
                         self.last_said = Some(words.clone());
                         self.note_text(Some(id), EVENT, words.clone());
+                        self.phases.read_item(id, item);
                         self.item_texts.insert(words);
                     }
                     "Reasoning" => {
@@ -504,6 +509,7 @@ impl StoredFacts {
         }
         self.order.check(facts);
         std::mem::take(&mut self.copies).finish(facts);
+        std::mem::take(&mut self.phases).finish(facts);
         for call in self.stray_outputs.difference(&self.calls) {
             contradict(facts, ("call", call), "call", (&Value::Null, &call.as_str().into()));
         }
