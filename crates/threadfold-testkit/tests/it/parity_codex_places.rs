@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use threadfold_convert::codex;
 use threadfold_fold::parity::Verdict;
+use threadfold_testkit::parity_pairs::mutation_count::count_permutations;
 use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs};
 
 fn pair(name: &str) -> RecordedPair {
@@ -161,5 +162,15 @@ fn an_item_of_a_call_has_the_id_of_the_call() {
             line["payload"]["item"]["id"] = id.into();
         });
         assert!(is_different(&changed), "{name}");
+    }
+}
+
+#[test]
+fn two_records_of_one_answer_have_no_order() {
+    // The item of a plan lacks the plan's tags, and both records of hidden reasoning have no text.
+    for name in ["app_ask", "app_thinking_hidden@0.169.0"] {
+        let count = count_permutations(&pair(name), |_| true);
+        assert_eq!(count.unseen, [""; 0], "{name}");
+        assert!(count.placeless["copies of one object"] > 0, "{name}");
     }
 }
