@@ -3,12 +3,15 @@
 mod canonical;
 mod collaboration;
 mod contents;
+mod copies;
 mod events;
 mod kinds;
 mod live;
 mod mentions;
 mod model_order;
 mod outputs;
+mod phases;
+mod places;
 mod printed;
 mod stored;
 mod unlisted;
@@ -541,7 +544,7 @@ impl Reader {
 
     fn read_stored(&mut self, subagent: Option<&str>, record: &Value) {
         let payload = &record["payload"];
-        self.stored.read(&mut self.facts, record, subagent.is_none());
+        self.stored.read(&mut self.facts, record, subagent);
         self.mentions.read(payload);
         let event = text(payload, "type").unwrap_or("");
         self.has_review |= event == "entered_review_mode";

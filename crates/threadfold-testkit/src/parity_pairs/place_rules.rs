@@ -104,7 +104,7 @@ pub fn why_placeless(agent: Agent, permutation: &Permutation) -> Option<PlaceRul
     if is_row || records.iter().all(|it| it.is_numbered) {
         return Some(PlaceRule::Numbered);
     }
-    if records.iter().any(|it| it.is_copy) {
+    if records.iter().any(|it| it.is_copy) || is_same_answer(records) {
         return Some(PlaceRule::OneObject);
     }
     let is_call = |kind: &str| CALLS.contains(&kind);
@@ -137,6 +137,22 @@ pub fn why_placeless(agent: Agent, permutation: &Permutation) -> Option<PlaceRul
     }
     debug_assert!([claude::AGENT, codex::AGENT, opencode::AGENT].contains(&agent));
     None
+}
+
+/// Returns whether one record is a text or thought of a model of Codex, and the other one the agent's
+/// item of it: they have one id, also where their texts differ or are hidden.
+fn is_same_answer(records: [&PermutedRecord; 2]) -> bool {
+    let of_kind = |kind: &str| records.into_iter().find(|it| it.mutation.kind == kind);
+    let pairs = [
+        ("item/AgentMessage", "response_item/message/assistant"),
+        ("item/Reasoning", "response_item/reasoning"),
+    ];
+    pairs.into_iter().any(|(item, response)| {
+        of_kind(item).zip(of_kind(response)).is_some_and(|(item, response)| {
+            let id = &item.object["payload"]["item"]["id"];
+            id.is_string() && *id == response.object["payload"]["id"]
+        })
+    })
 }
 
 /// The records with which calls begin.

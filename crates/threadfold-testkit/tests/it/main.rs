@@ -19,6 +19,7 @@ mod oracle;
 mod parity_codex;
 #[cfg(unix)]
 mod parity_codex_live;
+mod parity_codex_places;
 mod parity_evidence;
 mod parity_file_order;
 mod parity_live;

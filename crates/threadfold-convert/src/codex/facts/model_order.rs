@@ -1,4 +1,4 @@
-//! The order of what a model said, thought and called: a rollout has the items of the model, and
+//! The order of what a model said, thought, called and searched for: a rollout has the items of the model, and
 //! events or items of the agent that repeat them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use threadfold_core::Json;
 
 use crate::parity::{Facts, RecordName};
 
-/// What a model said, thought or called: its kind, its content and which one with that content it is.
+/// What a model said, thought, called or searched for: its kind, its content and which one with that content it is.
 type Name = (&'static str, String, usize);
 
 /// The order in one file.

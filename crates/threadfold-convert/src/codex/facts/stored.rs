@@ -6,8 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use threadfold_core::Json;
 
+use super::copies::CopiedHistory;
 use super::live::{check_outcome, state_end, state_start};
 use super::model_order::ModelOrder;
+use super::phases::Phases;
+use super::places::ItemPlaces;
 use super::{canonical, contents, events, kinds, minor, text};
 use crate::parity::{Facts, RecordName};
 
@@ -41,6 +44,9 @@ pub(super) struct StoredFacts {
     user_texts: BTreeSet<String>,
     has_review_item: bool,
     order: ModelOrder,
+    places: ItemPlaces,
+    copies: CopiedHistory,
+    phases: Phases,
     /// The turn that has not ended.
     open_turn: Option<String>,
     /// The texts of items of a newer version.
@@ -98,15 +104,17 @@ fn texts(parts: &Value) -> Vec<String> {
 }
 
 impl StoredFacts {
-    /// Reads a line.
-    pub(super) fn read(&mut self, facts: &mut Facts, record: &Value, is_main: bool) {
+    /// Reads a line of a main file, or of the file of a subagent.
+    pub(super) fn read(&mut self, facts: &mut Facts, record: &Value, subagent: Option<&str>) {
         let payload = &record["payload"];
         let (kind, detail) =
             (text(record, "type").unwrap_or(""), text(payload, "type").unwrap_or(""));
         if !kinds::is_stored(kind, detail) {
             contradict(facts, ("record", ""), "type", (&record["type"], &payload["type"]));
         }
-        if is_main {
+        self.places.read(facts, record);
+        self.copies.read(record, subagent);
+        if subagent.is_none() {
             match detail {
                 "task_started" => self.last_turn = Some(false),
                 // The first version stores no other record of a turn.
@@ -162,6 +170,7 @@ impl StoredFacts {
                         self.order.respond("said", &words);
                         self.last_said = Some(words.clone());
                         contents::state_phase(facts, &words, payload);
+                        self.phases.read_response(&words, payload);
                         self.said.entry(words).or_default()[RESPONSE] += 1;
                         state_id(facts, id);
                         if let Some(id) = id {
@@ -195,6 +204,7 @@ impl StoredFacts {
             }
             "web_search_call" => {
                 contents::state_search(facts, &payload["action"]);
+                self.order.respond("search", &payload["action"].to_string());
                 self.compare_search(facts, id, &payload["action"]);
             }
             _ => {}
@@ -240,6 +250,7 @@ impl StoredFacts {
                     return;
                 }
                 self.order.report("said", &words);
+                self.phases.read_event(&words, payload);
                 self.last_said = Some(words.clone());
                 self.said.entry(words).or_default()[EVENT] += 1;
             }
@@ -314,6 +325,7 @@ impl StoredFacts {
                         self.order.report("said", &words);
                         self.last_said = Some(words.clone());
                         self.note_text(Some(id), EVENT, words.clone());
+                        self.phases.read_item(id, item);
                         self.item_texts.insert(words);
                     }
                     "Reasoning" => {
@@ -496,6 +508,8 @@ impl StoredFacts {
             }
         }
         self.order.check(facts);
+        std::mem::take(&mut self.copies).finish(facts);
+        std::mem::take(&mut self.phases).finish(facts);
         for call in self.stray_outputs.difference(&self.calls) {
             contradict(facts, ("call", call), "call", (&Value::Null, &call.as_str().into()));
         }
