@@ -22,7 +22,7 @@ const ALWAYS_STREAMED: [&str; 2] = ["SessionStart", "Setup"];
 const REASONS_OF_ERRORS: Versions = Versions::seen("2.1.50", "2.1.325").after("2.1.30");
 
 /// The versions that begin a turn for the end of a task without a report of the turn before.
-const LACKS_REPORTS: Versions = Versions::seen("2.1.50", "2.1.50").before("2.1.100");
+const LACKS_REPORTS: Versions = Versions::seen("2.1.50", "2.1.160").before("2.1.197");
 
 /// The versions whose report of a run counts the turns of its main conversation only.
 const COUNTS_OWN_TURNS: Versions = Versions::seen("2.0.76", "2.1.325").after("1.0.128");

@@ -241,9 +241,19 @@ fn is_shared(record: &str, field: &str, version: Option<&str>) -> bool {
         .iter()
         .any(|name| is_below(name)),
         "system/api_retry" => true,
-        "system/compact_boundary" => {
-            is_below("compactMetadata") || matches!(field, "uuid" | "logicalParentUuid")
-        }
+        "system/compact_boundary" => [
+            "compactMetadata.cumulativeDroppedTokens",
+            "compactMetadata.durationMs",
+            "compactMetadata.postTokens",
+            "compactMetadata.preTokens",
+            "compactMetadata.preservedMessages",
+            "compactMetadata.preservedSegment",
+            "compactMetadata.trigger",
+            "logicalParentUuid",
+            "uuid",
+        ]
+        .iter()
+        .any(|name| is_below(name)),
         _ => false,
     }
 }

@@ -132,6 +132,8 @@ fn may_search(facts: &Facts) -> bool {
 
 /// Returns whether the stream shows one whole run of the agent: nothing was interrupted, cut off or
 /// asked again, and the files have no earlier messages.
+///
+/// Of a message that was cut off, 2.1.328 counts more than the message says.
 fn is_regular(stream: &Facts, transcript: &Facts) -> bool {
     let is_retry = |facts: &Facts| facts.records().keys().any(|it| it.kind == "system/api_retry");
     let is_other = stream.successive_sessions.iter().any(|it| !transcript.sessions.contains(it));
@@ -149,9 +151,20 @@ fn is_regular(stream: &Facts, transcript: &Facts) -> bool {
         && stream.replaced_answers.is_empty()
         && !is_retry(stream)
         && !is_retry(transcript)
+        && !has_api_error(stream)
+        && !has_api_error(transcript)
         && !is_other
         && !is_cut
         && !messages(transcript).any(|name| is_earlier(&name))
+}
+
+/// Returns whether a request failed, that of a subagent included.
+fn has_api_error(facts: &Facts) -> bool {
+    let is_marked = |name: &RecordName| {
+        facts.get(name, "error").is_some()
+            || facts.get(name, "isApiErrorMessage").is_some_and(|it| *it == Json::of(&true))
+    };
+    facts.records().keys().filter(|name| name.kind == "assistant").any(is_marked)
 }
 
 /// Returns the messages that a model gave.
