@@ -57,6 +57,7 @@ pub(crate) const PARITY: ParityTable = ParityTable {
     stores_subagents_apart: false,
     loses_end_at_kill: false,
     loses_end_at_signal: None,
+    leaves_prompts_in_queue: None,
     loses_subagents_at_exit: None,
     disorders_lines: None,
     omits_background: None,

@@ -271,6 +271,12 @@ impl Agent {
         self.parity().loses_end_at_signal.is_some_and(|versions| versions.include(version))
     }
 
+    /// Returns whether the file of this version may have a prompt in its queue only, and not as a
+    /// message.
+    pub fn leaves_prompts_in_queue(self, version: Option<&str>) -> bool {
+        self.parity().leaves_prompts_in_queue.is_some_and(|versions| versions.include(version))
+    }
+
     /// Returns whether this version may exit before it has written the file of a subagent.
     pub fn loses_subagents_at_exit(self, version: Option<&str>) -> bool {
         self.parity().loses_subagents_at_exit.is_some_and(|versions| versions.include(version))

@@ -92,7 +92,8 @@ fn recognize_opening(head: &[u8]) -> Option<&'static Format> {
     }
 }
 
-/// Returns the metadata files first, then the main file, then the subagents' files.
+/// Returns the metadata files first, then the main file, then the subagents' files. Sessions are in
+/// the order of their files, because a command may begin a session that goes on with another one.
 ///
 /// Metadata links subagents to calls by id; read first, no link depends on the prompt.
 fn reading_order(files: &[SessionFile<'_>]) -> Vec<OrderedFile> {
@@ -100,7 +101,8 @@ fn reading_order(files: &[SessionFile<'_>]) -> Vec<OrderedFile> {
     let find = |path: &str| paths.iter().position(|it| it == path);
     let file = |index: usize, kind| OrderedFile::new(index, kind, &paths[index]);
     let mut ordered = Vec::new();
-    let found = layout::sessions(&paths);
+    let mut found = layout::sessions(&paths);
+    found.sort_by_key(|session| find(&session.main));
     for session in &found {
         // The folder of 2.0 holds the subagents of all its sessions, and only their lines name one.
         let is_own = |bytes: &[u8]| {

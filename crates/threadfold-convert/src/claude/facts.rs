@@ -17,7 +17,7 @@ use crate::record::{FeedKind, FeedLine};
 use previews::Previews;
 use runs::Progress;
 pub(super) use runs::{COUNTS, is_cost, sum_of_costs};
-pub(super) use session::hooks_of_event;
+pub(super) use session::{CONTEXT, hooks_of_event};
 
 /// Fields of an assistant message that are final only at its end.
 const FINAL: [&str; 3] = ["stop_reason", "stop_sequence", "output_tokens"];
@@ -69,8 +69,8 @@ struct Reader {
     texts: Vec<String>,
     /// What each run reported as its result.
     results: Vec<(String, String)>,
-    /// Calls whose result was read before the call.
-    early_results: BTreeSet<String>,
+    /// Results and questions that were read before their call.
+    before_calls: BTreeSet<(&'static str, String)>,
     retries: u64,
     hooks: usize,
     /// The agent answered a request of its host, such as an interrupt.
@@ -87,8 +87,9 @@ struct Reader {
     is_new_session: bool,
     /// The latest line is the caveat before the output of a command.
     is_after_caveat: bool,
-    /// Calls of the stream, with the field and the prompt that the start of their task repeats.
-    prompts: Vec<(String, &'static str, Value)>,
+    /// Calls of the stream, with a field that another record repeats: the start of their task, or the
+    /// question whether they may run.
+    call_fields: Vec<(String, &'static str, Value)>,
     /// Tasks whose start does not name the type of their subagent, each with its call.
     untyped_tasks: Vec<(String, String)>,
     /// The call that started each task first.
@@ -129,9 +130,9 @@ impl FactReader for Reader {
         self.state_counts();
         self.previews.allow_ends(&mut self.facts);
         self.require_tiers();
-        for call in std::mem::take(&mut self.early_results) {
+        for (kind, call) in std::mem::take(&mut self.before_calls) {
             if self.facts.has(&RecordName::new("assistant", &call)) {
-                let record = RecordName::new("tool_result", &call);
+                let record = RecordName::new(kind, &call);
                 let (before, after) = (Json::string("before its call"), Json::of(&Value::Null));
                 self.facts.contradict(&record, "order", before, after);
             }
@@ -143,11 +144,11 @@ impl FactReader for Reader {
                 self.facts.unspoken_results.push((record, text.trim().to_owned()));
             }
         }
-        for (call, field, prompt) in std::mem::take(&mut self.prompts) {
+        for (call, field, value) in std::mem::take(&mut self.call_fields) {
             let record = RecordName::new("assistant", &call);
-            // Without the call the start of the task is the only report of it.
+            // Without the call the other record is the only report of it.
             if self.facts.has(&record) {
-                self.facts.agree(&record, field, &prompt);
+                self.facts.agree(&record, field, &value);
             }
         }
         for (task, call) in std::mem::take(&mut self.untyped_tasks) {
@@ -351,6 +352,7 @@ impl Reader {
         if is_main {
             self.read_answer_line(id, record, message, is_stream);
         }
+        session::read_context(self, record, "context_usage");
         let is_whole = is_stream && is_main && self.previews.is_whole(id);
         self.state_message(id, message, is_stream, is_whole);
         if is_main {
@@ -583,7 +585,7 @@ impl Reader {
             let Some(call) = block["tool_use_id"].as_str() else { continue };
             let name = RecordName::new("tool_result", call);
             if !self.facts.has(&name) && !self.facts.has(&RecordName::new("assistant", call)) {
-                self.early_results.insert(call.to_owned());
+                self.before_calls.insert(("tool_result", call.to_owned()));
             }
             let outcome = record.get("tool_use_result").or_else(|| record.get("toolUseResult"));
             self.read_started_tasks(outcome);

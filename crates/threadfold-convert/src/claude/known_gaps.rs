@@ -14,7 +14,7 @@ pub(crate) const TABLE: ParityTable = ParityTable {
     explain_block,
     explain_field,
     is_shared,
-    paired: &["system/api_retry", "tool_result"],
+    paired: &["system/api_retry", "tool_result", facts::CONTEXT],
     // The stream also has the hooks of subagents, which files omit.
     paired_if_stored: &["hook"],
     paired_if_streamed: &[],
@@ -31,6 +31,7 @@ pub(crate) const TABLE: ParityTable = ParityTable {
     stores_subagents_apart: false,
     loses_end_at_kill: true,
     loses_end_at_signal: Some(Versions::seen("2.1.50", "2.1.325").after("2.0.76")),
+    leaves_prompts_in_queue: Some(Versions::seen("2.1.50", "2.1.75").before("2.1.120")),
     loses_subagents_at_exit: Some(
         Versions::seen("2.1.50", "2.1.50").after("2.1.30").before("2.1.75"),
     ),
@@ -208,7 +209,7 @@ fn is_shared(record: &str, field: &str, version: Option<&str>) -> bool {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     match record {
-        "session" | "hook" => true,
+        "session" | "hook" | facts::CONTEXT => true,
         _ if field == "sessionId" => true,
         "assistant" if THINKING.contains(&field) => version.is_some() && NEWEST.include(version),
         _ if is_conversation => [

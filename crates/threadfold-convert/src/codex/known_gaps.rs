@@ -66,6 +66,7 @@ pub(crate) const TABLE: ParityTable = ParityTable {
     // A record is written before it is reported.
     loses_end_at_kill: false,
     loses_end_at_signal: None,
+    leaves_prompts_in_queue: None,
     loses_subagents_at_exit: None,
     disorders_lines: None,
     omits_background: None,

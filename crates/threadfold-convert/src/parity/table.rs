@@ -41,6 +41,8 @@ pub(crate) struct ParityTable {
     pub(crate) loses_end_at_kill: bool,
     /// The versions that exit at a signal before they have stored everything.
     pub(crate) loses_end_at_signal: Option<Versions>,
+    /// The versions whose files may have a prompt in the queue only, and not as a message.
+    pub(crate) leaves_prompts_in_queue: Option<Versions>,
     /// The versions that may exit before they have written the file of a subagent.
     pub(crate) loses_subagents_at_exit: Option<Versions>,
     /// The versions that may write lines before the lines that they continue.

@@ -86,8 +86,11 @@ impl Run {
         let was_killed = was_killed(streamed, stored);
         let loses_end = was_killed && agent.loses_end_at_kill();
         let is_signal = streamed.was_interrupted && agent.loses_end_at_signal(version.as_deref());
+        let is_queue_kept = agent.leaves_prompts_in_queue(version.as_deref());
+        let queued_prompts = stored.queued_prompts.iter().filter(|_| is_queue_kept);
         Self {
             agent,
+            queued_prompts: queued_prompts.cloned().collect(),
             version,
             was_cut_off: !streamed.has_ended,
             was_killed,
@@ -104,7 +107,6 @@ impl Run {
             stopped: streamed.stopped.clone(),
             unanswered: results(streamed).difference(&results(stored)).cloned().collect(),
             replaced_answers: streamed.replaced_answers.clone(),
-            queued_prompts: stored.queued_prompts.clone(),
             delivered: stored.evidence.delivered.clone(),
             unnamed: streamed.unnamed_calls.clone(),
             lacks_first_session: lacks(streamed.successive_sessions.first()),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use threadfold_convert::parity::is_within;
 use threadfold_fold::parity::{Comparison, RunGap, Side, SideState, Verdict, compare_sides};
 
 use super::RecordedPair;
@@ -20,6 +21,9 @@ pub const CONVERSATION: [&str; 5] =
 
 /// The record of the tokens and limits of Codex, which a stream that ends early may lack as well.
 const COUNTS: &str = "event_msg/token_count";
+
+/// The totals of a run, which its file has in an account.
+const TOTALS: [&str; 2] = ["modelUsage", "total_cost_usd"];
 
 /// The known gaps of fields that a stream may omit, because not every provider reports them or because
 /// they have their default value: a stream without one of them is like others, which recordings show.
@@ -399,7 +403,18 @@ impl Sides {
             covers && applies && gap.versions.include(version)
         });
         // The run lacks whole records: a record that both sides have is not excused.
-        let is_run = |it: &&str| CONVERSATION.contains(it) || *it == COUNTS;
+        let is_hook =
+            |it: &str| it.starts_with("attachment/hook_") || it == "system/stop_hook_summary";
+        let lacks_hooks = self.base.lacking.contains_key(&RunGap::UnstreamedHooks);
+        // At a signal the account of a file may precede the last answers.
+        let is_account = self.base.lacking.contains_key(&RunGap::FileEndsAtSignal)
+            && TOTALS.iter().any(|it| is_within(it, &mutation.path));
+        let is_run = |it: &&str| {
+            CONVERSATION.contains(it)
+                || *it == COUNTS
+                || (lacks_hooks && is_hook(it))
+                || (is_account && it.starts_with("result/"))
+        };
         let is_lacking = kinds.iter().any(is_run) && !other.has(&mutation.ids);
         let lacks = || {
             // A file that is out of order lacks no record.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use threadfold_core::Json;
 
 use super::{Reader, is_in_main, text};
@@ -374,8 +374,29 @@ impl Reader {
             evidence.queued_notices += 1;
             return;
         }
+        self.state_delivery(record, attached);
         let record = RecordName::new("queued_command", text(record, "uuid").unwrap_or(""));
+        let evidence = &mut self.facts.evidence;
         evidence.queued_prompts.push(QueuedPrompt { record, words, is_answered: false });
+    }
+
+    /// States a prompt that was delivered as the message by which a stream repeats it.
+    fn state_delivery(&mut self, record: &Map<String, Value>, attached: &Map<String, Value>) {
+        let Some(uuid) = attached.get("source_uuid").or_else(|| record.get("uuid")) else { return };
+        let message = RecordName::new("user", uuid.as_str().unwrap_or(""));
+        let content = match attached.get("prompt") {
+            Some(Value::String(text)) => json!([{"type": "text", "text": text}]),
+            other => other.cloned().unwrap_or_default(),
+        };
+        self.facts.set(&message, "message.content", &content);
+        self.facts.set(&message, "message.role", &Value::from("user"));
+        self.facts.set(&message, "uuid", uuid);
+        let timestamp = attached.get("timestamp").or_else(|| record.get("timestamp"));
+        for (field, value) in [("timestamp", timestamp), ("sessionId", record.get("sessionId"))] {
+            if let Some(value) = value {
+                self.facts.set(&message, field, value);
+            }
+        }
     }
 
     /// Reads the start or the end of a hook of a stream.

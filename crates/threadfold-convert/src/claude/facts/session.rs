@@ -6,6 +6,9 @@ use threadfold_core::Json;
 use super::{Reader, text};
 use crate::parity::{RecordName, normalize};
 
+/// The name of what fills the model's context.
+pub(in crate::claude) const CONTEXT: &str = "context";
+
 /// Reads the metadata file of a subagent.
 pub(super) fn read_meta(reader: &mut Reader, agent: &str, meta: &Map<String, Value>) {
     let name = RecordName::new("meta", agent);
@@ -60,7 +63,11 @@ pub(super) fn read(reader: &mut Reader, kind: &str, record: &Map<String, Value>,
                 other => record.get(other).cloned(),
             });
         }
-        ("system", "local_command") => reader.read_output(text(record, "content").unwrap_or("")),
+        ("control_request", _) => read_question(reader, record),
+        ("system", "local_command") => {
+            reader.read_output(text(record, "content").unwrap_or(""));
+            read_context(reader, record, "contextUsage");
+        }
         ("queue-operation", _) => reader.read_queue(record),
         ("system", "task_started") => {
             reader.read_task("task_started", record);
@@ -94,6 +101,27 @@ pub(super) fn read(reader: &mut Reader, kind: &str, record: &Map<String, Value>,
             }
         }
         _ => {}
+    }
+}
+
+/// Reads a question whether a call may run: it names the tool of the call.
+fn read_question(reader: &mut Reader, record: &Map<String, Value>) {
+    let Some(request) = record.get("request").filter(|it| it["subtype"] == "can_use_tool") else {
+        return;
+    };
+    if let (Some(call), Some(tool)) = (request["tool_use_id"].as_str(), request.get("tool_name")) {
+        reader.call_fields.push((call.to_owned(), "message.content.name", tool.clone()));
+        if !reader.facts.has(&RecordName::new("assistant", call)) {
+            reader.before_calls.insert(("control_request", call.to_owned()));
+        }
+    }
+}
+
+/// Reads what fills the model's context, which a command reports beside its output. Its line has the
+/// same `uuid` on both sides.
+pub(super) fn read_context(reader: &mut Reader, record: &Map<String, Value>, field: &str) {
+    if let (Some(uuid), Some(usage)) = (text(record, "uuid"), record.get(field)) {
+        reader.facts.set(&RecordName::new(CONTEXT, uuid), "usage", usage);
     }
 }
 
@@ -216,7 +244,7 @@ fn read_task_start(reader: &mut Reader, record: &Map<String, Value>) {
         reader.facts.background.insert(call.to_owned());
     }
     if let (Some(call), Some(prompt)) = (call, record.get("prompt")) {
-        reader.prompts.push((call.to_owned(), "message.content.input.prompt", prompt.clone()));
+        reader.call_fields.push((call.to_owned(), "message.content.input.prompt", prompt.clone()));
     }
 }
 
@@ -224,7 +252,7 @@ fn read_task_start(reader: &mut Reader, record: &Map<String, Value>) {
 fn read_rerun(reader: &mut Reader, task: &str, call: &str, record: &Map<String, Value>) {
     reader.facts.background.insert(call.to_owned());
     if let Some(prompt) = record.get("prompt") {
-        reader.prompts.push((call.to_owned(), "message.content.input.message", prompt.clone()));
+        reader.call_fields.push((call.to_owned(), "message.content.input.message", prompt.clone()));
     }
     reader.resumed.push((call.to_owned(), Value::from(task)));
 }
