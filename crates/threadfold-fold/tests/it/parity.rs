@@ -11,7 +11,7 @@ use threadfold_testkit::story::{kinds, show};
 use crate::recorded::{run, runs};
 
 /// What each run must lack, if anything. All others are equal.
-const LACKING: [(&str, &str); 33] = [
+const LACKING: [(&str, &str); 35] = [
     ("drop_midstream@2.1.100", "ReplacedAnswer"),
     ("interrupt_subagent_tool@2.1.280", "SubagentInterruption"),
     ("kill_between_tools@2.1.197", "FileEndsAtKill"),
@@ -30,6 +30,7 @@ const LACKING: [(&str, &str); 33] = [
     ("resume_ok", "EarlierTurns"),
     ("sdk_subagents_nofwd", "SubagentWords"),
     ("sigint_subagent@2.1.280", "FileEndsAtSignal"),
+    ("sigint_text@2.1.328", "FileEndsAtSignal"),
     ("sigint_subagent@2.1.280", "SubagentInterruption"),
     ("sigterm_tool@2.1.280", "FileEndsAtKill"),
     ("subagent", "SubagentWords"),
@@ -39,6 +40,7 @@ const LACKING: [(&str, &str); 33] = [
     ("subagent_taskname", "SubagentWords"),
     ("subagent_taskname@1.0.128", "SubagentWords"),
     ("hooks@2.1.239", "SubagentWords"),
+    ("hooks@2.1.328", "UnstreamedHooks"),
     ("worktree", "SubagentWords"),
     ("subagent_taskname@2.0.76", "SubagentWords"),
     ("subagent_taskname@2.1.30", "SubagentWords"),

@@ -9,7 +9,7 @@ use threadfold_fold::{
     Fold, Oddity, Record, SessionFile, Slices, Step, file_records, parse_transcript, stream_records,
 };
 
-use threadfold_testkit::parity_pairs::RecordedPair;
+use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs};
 
 /// The number of the source that a stream is.
 const STREAM: u32 = 1;
@@ -102,25 +102,8 @@ pub(crate) fn run(name: &str) -> Run {
 }
 
 fn read(folder: &Path) -> Run {
-    let mut files = Vec::new();
-    walk(&folder.join("transcript"), &mut files);
-    files.sort();
-    Run {
-        name: folder.file_name().expect("it has a name").to_string_lossy().into_owned(),
-        stream: fs::read(folder.join("stream.jsonl")).expect("every run has a stream"),
-        folder: folder.to_owned(),
-        files,
-    }
-}
-
-fn walk(folder: &Path, files: &mut Vec<(String, Vec<u8>)>) {
-    for entry in fs::read_dir(folder).expect("a recording can be listed") {
-        let path = entry.expect("a recording can be listed").path();
-        if path.is_dir() {
-            walk(&path, files);
-        } else {
-            let bytes = fs::read(&path).expect("a recording can be read");
-            files.push((path.to_string_lossy().into_owned(), bytes));
-        }
-    }
+    let mut pairs = read_pairs(folder).expect("a recording can be read");
+    let RecordedPair { name, stream, files, .. } = pairs.remove(0);
+    assert!(pairs.is_empty(), "{name} is one run");
+    Run { name, folder: folder.to_owned(), stream, files }
 }

