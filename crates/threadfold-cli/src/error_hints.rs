@@ -62,6 +62,9 @@ impl From<ServerError> for CommandError {
             ServerError::Unauthorized { variable, .. } => {
                 format!("set `{variable}`, or give the password with `--password-file FILE`")
             }
+            ServerError::Redirect { .. } => {
+                "give the address of the server itself, if you trust it".to_owned()
+            }
             _ => "check that the agent's server runs, and its address".to_owned(),
         };
         Self::new(error, hint)
@@ -101,7 +104,13 @@ impl From<EngineError> for CommandError {
             EngineError::Spill { .. } => {
                 Self::new(error, "free some space there; all records are in the store")
             }
-            EngineError::File { .. } => Self::new(error, "check that it exists and can be read"),
+            EngineError::File { ref path, .. } => {
+                let hint = match path.to_string_lossy().contains("://") {
+                    true => "`threadfold watch` and `view` read servers, by their HTTP address",
+                    false => "check that it exists and can be read",
+                };
+                Self::new(error, hint)
+            }
             _ => Self::new(error, "`threadfold reindex` rebuilds snapshots and summaries"),
         }
     }

@@ -30,7 +30,7 @@ pub(crate) async fn recognize(
     let in_link = address.split_once("#token=").map(|(_, token)| token.to_owned());
     let token = match in_link {
         Some(token) => Some(token),
-        None => read_token(token_file)?,
+        None => read_token(address, token_file)?,
     };
     let Ok(client) = Client::new(address, token) else { return Ok(None) };
     match client.status().await {

@@ -3,6 +3,7 @@
 mod browser;
 mod example;
 mod log;
+mod noted;
 mod token;
 
 use std::env;
@@ -21,6 +22,7 @@ use tokio::net::TcpListener;
 use crate::error::{CommandError, print_note};
 use crate::store::{OpenStore, StoreArgs};
 
+use noted::NotedServer;
 pub(crate) use token::read_token;
 
 /// How the server is started.
@@ -97,6 +99,11 @@ async fn run(
     sessions.serve(&mut serving);
     let server = Server::with_writers(writers, serving);
     let stop = crate::stop::stop();
+    // A token in a file of the user's own choice is given to a client by name.
+    let _noted = match options.token_file {
+        Some(_) => None,
+        None => note(options, address)?,
+    };
     announce(options, address, &token, token_path)?;
     let playing = server.clone();
     let catalog = sessions.catalog().clone();
@@ -156,6 +163,17 @@ fn sessions(
         },
     );
     Ok((writers, sessions))
+}
+
+/// Notes where the server is, so that clients of this user give it the token.
+fn note(options: &ServeOptions, address: SocketAddr) -> Result<Option<NotedServer>, CommandError> {
+    let local = format!("http://{address}");
+    let addresses: Vec<&str> =
+        options.public_urls.iter().map(String::as_str).chain([local.as_str()]).collect();
+    NotedServer::note(&addresses).map_err(|error| {
+        let error = anyhow::Error::new(error).context("cannot note where the server is");
+        CommandError::new(error, "check whether the data folder can be written")
+    })
 }
 
 /// Prints where the server is, and how to use it.

@@ -15,6 +15,8 @@ use crate::frame_stream::FrameStream;
 /// How long a connection, and the beginning of an answer, may take.
 const CONNECTING: Duration = Duration::from_secs(5);
 const ANSWERING: Duration = Duration::from_secs(60);
+/// The most bytes of one answer that is no stream.
+const MAX_ANSWER: usize = 16 << 20;
 
 /// A client of one server. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -182,7 +184,7 @@ impl Client {
         if status.is_success() {
             return Ok(response);
         }
-        let body = response.bytes().await.unwrap_or_default();
+        let body = self.bytes(response).await.unwrap_or_default();
         let problem: Option<RemoteProblem> = serde_json::from_slice(&body).ok();
         let address = self.address().to_owned();
         Err(match problem {
@@ -202,8 +204,20 @@ impl Client {
 
     async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
         let response = self.send(request).await?;
-        let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
+        let bytes = self.bytes(response).await?;
         serde_json::from_slice(&bytes).map_err(|error| self.odd(error.to_string()))
+    }
+
+    /// Reads an answer, which may not be endless.
+    async fn bytes(&self, mut response: Response) -> Result<Vec<u8>, ClientError> {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(error))? {
+            if bytes.len() + chunk.len() > MAX_ANSWER {
+                return Err(self.odd(format!("more than {MAX_ANSWER} bytes in one answer")));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes)
     }
 
     pub(crate) fn unreachable(&self, error: reqwest::Error) -> ClientError {

@@ -1,7 +1,7 @@
 //! Errors of sessions, by what the caller can do about them.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use threadfold_core::SessionId;
@@ -10,6 +10,13 @@ use threadfold_store::StoreError;
 
 use crate::agent_database::DatabaseError;
 use crate::server::ServerError;
+use crate::shown_address::without_password;
+
+/// Returns a path as it may be shown: somebody may have given an address with a password.
+fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    if text.contains("://") { without_password(&text) } else { text }
+}
 
 /// Why an operation on a session failed.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +38,7 @@ pub enum EngineError {
     #[error(transparent)]
     Server(#[from] ServerError),
     /// Check the file.
-    #[error("cannot read `{}`", path.display())]
+    #[error("cannot read `{}`", shown(path))]
     File {
         /// The file.
         path: PathBuf,

@@ -6,11 +6,13 @@ use std::error::Error;
 use std::sync::Arc;
 
 use reqwest::ClientBuilder;
+use reqwest::redirect::Policy;
 use rustls::ClientConfig;
 use rustls::crypto::ring;
 use rustls_platform_verifier::BuilderVerifierExt;
 
-/// Returns a builder of HTTP clients.
+/// Returns a builder of HTTP clients. They follow no redirects: a redirect would connect to a server
+/// that nobody named, and pass on what a request contains.
 ///
 /// Its cryptography is not installed for the whole process: that is for the program to decide.
 pub fn http_client() -> Result<ClientBuilder, Box<dyn Error + Send + Sync>> {
@@ -18,7 +20,7 @@ pub fn http_client() -> Result<ClientBuilder, Box<dyn Error + Send + Sync>> {
         .with_safe_default_protocol_versions()?
         .with_platform_verifier()?
         .with_no_client_auth();
-    Ok(ClientBuilder::new().tls_backend_preconfigured(tls))
+    Ok(ClientBuilder::new().tls_backend_preconfigured(tls).redirect(Policy::none()))
 }
 
 #[cfg(test)]

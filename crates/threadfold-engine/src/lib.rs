@@ -78,6 +78,7 @@ mod salvage;
 mod server;
 mod session;
 mod session_row;
+mod shown_address;
 mod snapshot_writer;
 mod spill_file;
 mod stored_text;

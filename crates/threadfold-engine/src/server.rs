@@ -86,6 +86,20 @@ pub enum ServerError {
         /// The server.
         address: String,
     },
+    /// Give the address to which it redirects, if that is trusted.
+    #[error("{address} redirects to another address, which is not followed")]
+    Redirect {
+        /// The server.
+        address: String,
+    },
+    /// Check that it is the server of an agent.
+    #[error("{address} sends more than {limit} bytes in one answer")]
+    TooLarge {
+        /// The server.
+        address: String,
+        /// The most bytes that are read.
+        limit: usize,
+    },
     /// List the sessions that exist.
     #[error("{address} has no session `{session}`")]
     NoSession {

@@ -41,7 +41,7 @@ pub(crate) struct PushArgs {
 }
 
 pub(crate) fn run(args: &PushArgs) -> Result<(), CommandError> {
-    let client = Client::new(&args.url, read_token(args.token_file.as_deref())?)?;
+    let client = Client::new(&args.url, read_token(&args.url, args.token_file.as_deref())?)?;
     let options = PushOptions {
         url: args.url.clone(),
         session: args.session.clone(),

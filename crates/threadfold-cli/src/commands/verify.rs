@@ -96,15 +96,17 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
             "give the whole stream and all files of the session; they may be cut off",
         ));
     }
-    if args.json {
+    let shown = if args.json {
         let report = Report { verdict, comparison: &comparison, replay: replayed.as_ref() };
-        serde_json::to_writer(&mut out, &report)?;
-        writeln!(out)?;
+        let written = serde_json::to_writer(&mut out, &report).map_err(io::Error::from);
+        written.and_then(|()| writeln!(out))
     } else {
-        print(&mut out, verdict, &comparison, replayed.as_ref())?;
-    }
-    match (verdict, args.strict) {
-        (Verdict::Equal, _) | (Verdict::Partial, false) => Ok(()),
+        print(&mut out, verdict, &comparison, replayed.as_ref())
+    };
+    match (verdict, args.strict, shown) {
+        (_, _, Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        // Whoever reads no further still gets the verdict.
+        (Verdict::Equal, ..) | (Verdict::Partial, false, _) => Ok(()),
         _ => Err(CommandError::No),
     }
 }

@@ -8,6 +8,7 @@ use anyhow::anyhow;
 use threadfold_export::create_private;
 use threadfold_server::Token;
 
+use super::noted::is_noted;
 use crate::error::CommandError;
 use crate::store::data_folder;
 
@@ -92,9 +93,12 @@ fn unreadable(path: &Path, error: io::Error) -> CommandError {
     )
 }
 
-/// Reads the token for a client: from a file that the user named, from the environment, or from
-/// where `serve` keeps it on this machine.
-pub(crate) fn read_token(given: Option<&Path>) -> Result<Option<String>, CommandError> {
+/// Reads the token for a client of a server: from a file that the user named, from the environment, or
+/// from where `serve` keeps it, if `serve` listens at this address.
+pub(crate) fn read_token(
+    address: &str,
+    given: Option<&Path>,
+) -> Result<Option<String>, CommandError> {
     if let Some(path) = given {
         let text = fs::read_to_string(path).map_err(|error| unreadable(path, error))?;
         return Ok(Some(parse(path, &text)?.as_str().to_owned()));
@@ -102,7 +106,8 @@ pub(crate) fn read_token(given: Option<&Path>) -> Result<Option<String>, Command
     if let Some(token) = token_from_environment() {
         return Ok(Some(token));
     }
-    let own = default_path().and_then(|path| fs::read_to_string(path).ok());
+    let own = default_path().filter(|_| is_noted(address));
+    let own = own.and_then(|path| fs::read_to_string(path).ok());
     Ok(own.and_then(|text| Some(Token::new(&text)?.as_str().to_owned())))
 }
 

@@ -58,6 +58,7 @@ mod serve_soak;
 mod store_location;
 mod store_size;
 mod stored;
+mod strange_servers;
 mod taken_for;
 mod terminal_safety;
 mod trust;

@@ -201,3 +201,26 @@ fn what_claude_code_may_keep_elsewhere_is_reported() {
     env.write("claude/sessions_v2/p/d.jsonl", "{}");
     check(&env, &[("`*.db`", 1), ("`*.jsonl2`", 2), ("`*.cbor`", 1), ("`*.jsonl`", 1)]);
 }
+
+/// A rollout is found by its name, and read only if its records are known.
+#[test]
+fn rollouts_whose_records_nobody_knows_are_reported() {
+    let env = TestEnv::new();
+    let folder = ".codex/sessions/2026/01/01";
+    let name = |number: u32| {
+        format!(
+            "{folder}/rollout-2026-01-01T00-00-0{number}-00000000-0000-4000-8000-00000000000{number}.jsonl"
+        )
+    };
+    env.write(&name(1), "{\"type\":\"thread_meta_v9\",\"payload\":{\"id\":\"x\"}}\n");
+    env.write(&name(2), [0xff, 0x00, 0x12, 0x99]);
+    // `doctor` needs a store.
+    env.write("notes.jsonl", "{}\n");
+    env.done(&["import", "--any", "notes.jsonl"]);
+    for command in COMMANDS {
+        let output = env.command(&[command]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned()
+            + &String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("not read") && said.contains("2 files"), "{command}: {said}");
+    }
+}

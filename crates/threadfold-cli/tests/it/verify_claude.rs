@@ -142,3 +142,20 @@ fn two_sessions_are_not_compared() {
     assert_eq!(code, 2);
     assert!(said.starts_with("error: the stream is of session `02e5a9e4-"), "{said}");
 }
+
+/// With `set -o pipefail`, a reader that stops early must not hide a difference.
+#[test]
+fn a_reader_that_goes_away_does_not_change_the_verdict() {
+    let (folder, transcript) = recording("tools");
+    let temporary = tempfile::tempdir().unwrap();
+    let changed = temporary.path().join(transcript.file_name().unwrap());
+    let text = fs::read_to_string(&transcript).unwrap();
+    fs::write(&changed, text.lines().take(15).map(|it| format!("{it}\n")).collect::<String>())
+        .unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_threadfold"));
+    command.arg("verify").arg("--stream").arg(folder.join("stream.jsonl"));
+    command.arg("--transcript").arg(&changed).stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}

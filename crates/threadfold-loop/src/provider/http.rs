@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use jiff::Timestamp;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 use threadfold_engine::http_client;
 use tokio::time::timeout;
@@ -185,11 +184,9 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Returns a client that follows no redirects, because a redirect would pass the key on.
 fn client(timeouts: Timeouts) -> Result<Client, AccessError> {
     http_client()
         .map_err(AccessError::Client)?
-        .redirect(Policy::none())
         .connect_timeout(timeouts.connect)
         .build()
         .map_err(|error| AccessError::Client(error.into()))

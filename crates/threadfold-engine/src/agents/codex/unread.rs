@@ -1,4 +1,5 @@
-//! What Codex's home holds that this version does not read. Only names are looked at.
+//! What Codex's home holds that this version does not read. Of rollouts the first records are looked
+//! at, of others the names.
 
 use std::path::Path;
 
@@ -31,7 +32,7 @@ pub(super) fn unread(home: &Path) -> Vec<UnreadContent> {
             true if FOLDERS.contains(&name.as_str()) => {
                 let unknown = files_below(path, &|_| false)
                     .into_iter()
-                    .filter(|it| !is_incidental(&name_of(it)) && !heads::is_named(it));
+                    .filter(|it| !is_incidental(&name_of(it)) && !is_read(it));
                 unknown.for_each(|it| files.add(path, &it));
             }
             true if may_hold_sessions(&name) => {
@@ -42,6 +43,11 @@ pub(super) fn unread(home: &Path) -> Vec<UnreadContent> {
         }
     }
     files.finish()
+}
+
+/// Returns whether a file is a rollout: its name is not enough, because its records may be unknown.
+fn is_read(path: &Path) -> bool {
+    heads::is_named(path) && heads::read(path).is_some()
 }
 
 fn is_unknown_file(name: &str) -> bool {

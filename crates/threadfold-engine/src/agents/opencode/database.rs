@@ -51,7 +51,13 @@ type RowCallback<'a, E> = dyn FnMut(&str) -> Result<(), E> + 'a;
 impl OpencodeDb {
     /// Opens a database for reading.
     pub(super) fn open(path: &Path) -> Result<Self, DatabaseError> {
-        let opened = connect(path).and_then(|(connection, isolation)| {
+        // Opening a pipe would block.
+        let is_special = path.metadata().is_ok_and(|it| !it.is_file());
+        let checked = match is_special {
+            true => Err(rusqlite::Error::InvalidPath(path.to_owned())),
+            false => connect(path),
+        };
+        let opened = checked.and_then(|(connection, isolation)| {
             let tables = connection
                 .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")?
                 .query_map([], |row| row.get(0))?

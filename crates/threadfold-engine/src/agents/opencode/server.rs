@@ -31,11 +31,15 @@ use crate::http_client::http_client;
 use crate::open_path::InputError;
 use crate::server::{Server, ServerError, Stop};
 use crate::session::Session;
+use crate::shown_address::without_password;
 use dedup::Deduplicator;
 use environment::{Disconnect, ServerEnvironment};
 use password::Credentials;
 
 pub(super) use password::password;
+
+/// The most bytes of one answer: a whole history is one.
+const MAX_ANSWER: usize = 256 << 20;
 
 /// The timeout for a connection.
 const CONNECTING: Duration = Duration::from_secs(5);
@@ -87,7 +91,7 @@ impl OpencodeServer {
     ///
     /// A user and a password in the address are used, and never shown or stored.
     pub fn new(address: &str) -> Result<Self, InputError> {
-        let shown = password::without_password(address);
+        let shown = without_password(address);
         let refused = |reason: String| InputError::Address { address: shown.clone(), reason };
         let parsed = Url::parse(address).and_then(|url| match url.cannot_be_a_base() {
             true => Err(url::ParseError::RelativeUrlWithoutBase),
@@ -203,6 +207,9 @@ impl OpencodeServer {
         }
         let mut bytes = Vec::new();
         while let Some(chunk) = self.with_timeout(response.chunk()).await? {
+            if bytes.len() + chunk.len() > MAX_ANSWER {
+                return Err(ServerError::TooLarge { address: self.address(), limit: MAX_ANSWER });
+            }
             bytes.extend_from_slice(&chunk);
         }
         serde_json::from_slice(&bytes).map_err(|_| ServerError::NoSession {
@@ -227,6 +234,9 @@ impl OpencodeServer {
             let has_password = self.credentials.is_some();
             let (address, variable) = (self.address(), password::VARIABLES[0]);
             return Err(ServerError::Unauthorized { address, has_password, variable });
+        }
+        if response.status().is_redirection() {
+            return Err(ServerError::Redirect { address: self.address() });
         }
         let failed = |error| ServerError::unreachable(self.address(), error);
         response.error_for_status().map_err(failed)

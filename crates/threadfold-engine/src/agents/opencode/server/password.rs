@@ -67,18 +67,6 @@ fn decode(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Returns an address as it may be shown, whether or not it is a valid one.
-pub(super) fn without_password(address: &str) -> String {
-    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
-    // A password may contain characters that end a host, so the last `@` counts.
-    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
-    let host = host.split(['?', '#']).next().unwrap_or(host);
-    match scheme {
-        "" => host.to_owned(),
-        scheme => format!("{scheme}://{host}"),
-    }
-}
-
 /// Returns the password for the server at an address: the one that the user gave, that of the
 /// environment, or the one that a background service has noted.
 pub(in crate::agents::opencode) fn password(
@@ -127,18 +115,6 @@ fn is_same_server(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_is_shown_without_its_password() {
-        for (address, shown) in [
-            ("http://opencode:s3cret@127.0.0.1:4096/x", "http://127.0.0.1:4096/x"),
-            ("http://opencode:s3/cr@et@host:99999999", "http://host:99999999"),
-            ("http://127.0.0.1:4096/?auth_token=c2VjcmV0", "http://127.0.0.1:4096/"),
-            ("http://[broken", "http://[broken"),
-        ] {
-            assert_eq!(without_password(address), shown);
-        }
-    }
 
     #[test]
     fn a_password_in_an_address_is_decoded_and_taken_out() {
