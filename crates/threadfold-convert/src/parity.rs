@@ -83,6 +83,8 @@ pub struct PlaceRun {
     /// The turns for which the file reports that their prompt was taken from a queue; 0 if it reports
     /// none.
     pub dequeued: usize,
+    /// The model called a script, which may make calls of its own.
+    pub has_scripts: bool,
 }
 
 /// A notice of the transcript, before the place of a block that only the stream has.

@@ -1,6 +1,7 @@
 //! Servers that nobody should trust: they get no token, are not followed elsewhere, and cannot fill
 //! the memory.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -69,12 +70,14 @@ fn a_server_that_is_not_ours_does_not_get_the_token() {
     for command in ["view", "watch"] {
         env.run(&[command, &server.address]);
     }
-    let input = env.path("events.jsonl");
-    env.write("events.jsonl", "{}\n");
-    let input = input.to_str().unwrap();
-    env.run(&["push", "--patience", "0", &server.address, input]);
+    env.write("stream.jsonl", r#"{"type":"system","subtype":"init","session_id":"s"}"#);
+    let input = File::open(env.path("stream.jsonl")).unwrap();
+    let mut push = env.command(&["push", "--patience", "5", "--url", &server.address]);
+    push.stdin(input).output().unwrap();
     let asked = server.asked();
-    assert!(asked.len() > 2, "{asked:?}");
+    for path in ["GET /v1/status", "GET /session", "POST /v1/"] {
+        assert!(asked.iter().any(|it| it.contains(path)), "{path}: {asked:?}");
+    }
     assert!(!asked.iter().any(|it| it.contains(TOKEN)), "{asked:?}");
 }
 

@@ -224,3 +224,17 @@ fn rollouts_whose_records_nobody_knows_are_reported() {
         assert!(said.contains("not read") && said.contains("2 files"), "{command}: {said}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_place_of_a_database_is_reported_and_not_waited_for() {
+    let env = TestEnv::new();
+    fs::create_dir_all(env.path(".local/share/opencode")).unwrap();
+    let path = env.path(".local/share/opencode/opencode.db");
+    let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+    for command in ["list", "import"] {
+        let said = env.run(&[command]);
+        assert!(said.contains("opencode.db"), "{command}: {said}");
+    }
+}

@@ -34,6 +34,9 @@ use crate::codex::wire::with_underscores;
 use crate::parity::{FactReader, Facts, RecordName};
 use crate::record::{FeedKind, FeedLine};
 
+/// The tool that runs a script of the model, whose calls have ids of their own.
+const SCRIPT: &str = "exec";
+
 pub(super) use collaboration::call_of;
 
 /// Returns a reader of facts.
@@ -585,6 +588,7 @@ impl Reader {
         let call = text(payload, "call_id").map(str::to_owned);
         match text(payload, "type").unwrap_or("") {
             "function_call" | "custom_tool_call" => {
+                self.facts.evidence.has_scripts |= text(payload, "name") == Some(SCRIPT);
                 self.outputs.read_call(payload);
                 if subagent.is_none() {
                     self.unlisted.read_call(payload);

@@ -149,8 +149,7 @@ fn explain_streamed(place: &BlockPlace, block: &Block) -> Option<&'static str> {
             let id = block.id.as_str().strip_prefix("result:").unwrap_or(block.id.as_str());
             match () {
                 () if is_in_review(&place.notices) => Some("review-calls-in-stream"),
-                () if id.starts_with("exec-") => Some("script-calls-in-stream"),
-                () if id.starts_with("exec:exec_command:") => Some("script-calls-in-stream"),
+                () if is_in_script(id) => place.run.has_scripts.then_some("script-calls-in-stream"),
                 // `codex exec` reports a resume as a wait.
                 () if id.starts_with("exec:wait_agent:") => Some("resumes-in-stream"),
                 () => None,
@@ -158,6 +157,11 @@ fn explain_streamed(place: &BlockPlace, block: &Block) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Returns whether a call may have been made by a script.
+fn is_in_script(id: &str) -> bool {
+    id.starts_with("exec-") || id.starts_with("exec:exec_command:")
 }
 
 /// Returns the known gap of a block that only the rollout has.

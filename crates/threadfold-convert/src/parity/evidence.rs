@@ -26,6 +26,8 @@ pub struct Evidence {
     pub is_account_early: bool,
     /// A run began although one before it had not ended, or had failed.
     pub was_resumed: bool,
+    /// The model called a script, which may make calls of its own.
+    pub has_scripts: bool,
     /// The blocks of prompts that a file reports as delivered while the agent was at work: they open no
     /// turn.
     pub delivered: BTreeSet<String>,

@@ -100,6 +100,7 @@ impl Run {
                 was_resumed: streamed.evidence.was_resumed,
                 turns: streamed.evidence.turns,
                 dequeued: stored.evidence.dequeued,
+                has_scripts: stored.evidence.has_scripts,
             },
             was_interrupted_by_signal: streamed.was_interrupted,
             has_empty_run: streamed.has_empty_run,

@@ -174,3 +174,21 @@ fn two_records_of_one_answer_have_no_order() {
         assert!(count.placeless["copies of one object"] > 0, "{name}");
     }
 }
+
+/// A stream may show calls of a script, and a file may have calls that no item stands for; both at once
+/// would explain each call whose output or name was changed.
+#[test]
+fn calls_of_a_run_without_scripts_are_compared() {
+    for name in ["exec_parallel@0.128.0", "exec_shell_long@0.98.0"] {
+        let with = |kind_of_line: &str, field: &str, value: &str| {
+            with_lines(&pair(name), |lines| {
+                for line in lines.iter_mut().filter(|it| kind(it) == kind_of_line) {
+                    line["payload"][field] = value.into();
+                }
+            })
+        };
+        let outputs = with("function_call_output", "output", "replaced");
+        assert!(is_different(&outputs), "{name} with other outputs");
+        assert!(is_different(&with("function_call", "name", "other_tool")), "{name}");
+    }
+}
