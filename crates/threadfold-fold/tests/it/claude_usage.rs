@@ -69,7 +69,9 @@ fn reported_total(reports: &[Value]) -> Option<[u64; 4]> {
     let models = reports.iter().rev().find_map(models)?;
     let fields =
         ["inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"];
-    Some(fields.map(|field| models.values().map(|it| it[field].as_u64().unwrap()).sum()))
+    Some(fields.map(|field| {
+        models.values().map(|it| it[field].as_u64().expect("totals are numbers")).sum()
+    }))
 }
 
 fn stream_fold(run: &Run) -> Fold {
