@@ -131,7 +131,9 @@ test("everything is done with the keyboard alone", async () => {
   // The timeline, time travel, and live again.
   await press("v");
   await page.getByRole("heading", { name: "Longest calls" }).waitFor();
-  await press("+", "0", "v", "t");
+  await press("+", "0", "v");
+  await page.getByRole("heading", { name: "Longest calls" }).waitFor({ state: "detached" });
+  await press("t");
   await page.getByRole("slider", { name: "Record" }).waitFor();
   const end = await hash();
   expect(end).toContain("at=");
