@@ -102,7 +102,7 @@ async fn run(
     // A token in a file of the user's own choice is given to a client by name.
     let _noted = match options.token_file {
         Some(_) => None,
-        None => note(options, address)?,
+        None => note(options, address),
     };
     announce(options, address, &token, token_path)?;
     let playing = server.clone();
@@ -165,14 +165,17 @@ fn sessions(
     Ok((writers, sessions))
 }
 
-/// Notes where the server is, so that clients of this user give it the token.
-fn note(options: &ServeOptions, address: SocketAddr) -> Result<Option<NotedServer>, CommandError> {
+/// Notes where the server is, so that clients of this user give it the token. Without a note, they are
+/// given the token by name.
+fn note(options: &ServeOptions, address: SocketAddr) -> Option<NotedServer> {
     let local = format!("http://{address}");
     let addresses: Vec<&str> =
         options.public_urls.iter().map(String::as_str).chain([local.as_str()]).collect();
-    NotedServer::note(&addresses).map_err(|error| {
-        let error = anyhow::Error::new(error).context("cannot note where the server is");
-        CommandError::new(error, "check whether the data folder can be written")
+    NotedServer::note(&addresses).unwrap_or_else(|error| {
+        print_note(format_args!(
+            "warning: clients need `--token-file`, because where this server is cannot be noted: {error}"
+        ));
+        None
     })
 }
 

@@ -14,10 +14,18 @@ pub(super) struct NotedServer {
 }
 
 impl NotedServer {
-    /// Notes the addresses of this process; nothing without a home folder.
+    /// Notes the addresses of this process; nothing without a home folder. Notes of processes that were
+    /// killed are removed.
     pub(super) fn note(addresses: &[&str]) -> io::Result<Option<Self>> {
         let Some(folder) = folder() else { return Ok(None) };
         fs::create_dir_all(&folder)?;
+        for note in notes(&folder).filter(|it| !is_alive(it)) {
+            match fs::remove_file(note) {
+                // Another server, which starts as well, may have removed it.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
         let path = folder.join(std::process::id().to_string());
         fs::write(&path, addresses.join("\n"))?;
         Ok(Some(Self { path }))
@@ -34,11 +42,14 @@ impl Drop for NotedServer {
 /// Returns whether a server of this user listens at an address.
 pub(super) fn is_noted(address: &str) -> bool {
     let (Some(folder), Ok(wanted)) = (folder(), Url::parse(address)) else { return false };
-    let notes = fs::read_dir(folder).into_iter().flatten().flatten().map(|it| it.path());
-    notes.filter(|path| is_alive(path)).any(|path| {
+    notes(&folder).filter(|path| is_alive(path)).any(|path| {
         let text = fs::read_to_string(&path).unwrap_or_default();
         text.lines().filter_map(|it| Url::parse(it).ok()).any(|it| is_same(&it, &wanted))
     })
+}
+
+fn notes(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|it| it.path())
 }
 
 fn folder() -> Option<PathBuf> {
